@@ -69,6 +69,7 @@ TEST = [
     *DOCS,
     *FIRMWARE,
     *TERRAIN,
+    'evo>=1.38 ; python_version >= "3.11"',  # trajectory errors to compare with
     "pytest>=8,<9",  # launch_testing needs it below 9
     "pytest-instafail",
     "pytest-timeout",

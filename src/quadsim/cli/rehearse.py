@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from quadsim.base.errors import InputError
@@ -12,6 +12,7 @@ from quadsim.cli.common import counting, finish, loading, run_folder
 from quadsim.cli.experiment import store_run
 from quadsim.cli.options import AsJson, Domain, Processes, RunFolder, command
 from quadsim.cli.rehearse_dds import fly_on_dds, take_bags, with_dds
+from quadsim.ros.graph.options import FirmwareSource
 
 #: So many flights are shown one by one.
 MOST_ROWS = 20
@@ -27,6 +28,7 @@ class RehearseOptions:
     speed_mps: float | None = option(
         None, "limit of speed", "m/s", flags="--speed", unset="the file's"
     )
+    firmware: FirmwareSource = field(default_factory=FirmwareSource)
     processes: Processes = 0
     dds: bool = option(
         False,
@@ -44,9 +46,9 @@ def rehearse(options: RehearseOptions) -> int:
 
     SCENARIO is a file of config/rehearsals, or a path. The stand-in has a mass and gains of its
     own, a link with latency and loss, and an estimator that lives on motion capture; virtual lidar,
-    planner and guard fly it. Obstacles are drawn from the seed. The run's folder gets summary.json
-    and a picture of the flights that came nearest to an obstacle. Exit status: 0 what has to hold
-    holds, 1 it does not, 2 bad input.
+    planner and guard fly it. With --firmware it flies by other people's autopilot. Obstacles are
+    drawn from the seed. The run's folder gets summary.json and a picture of the flights that came
+    nearest to an obstacle. Exit status: 0 what has to hold holds, 1 it does not, 2 bad input.
     """
     if not options.dds and (options.composed or options.domain is not None):
         raise InputError("--composed, --domain: only with --dds")
@@ -62,7 +64,8 @@ def rehearse(options: RehearseOptions) -> int:
             run_rehearsal,
         )
 
-        first = load_rehearsal(scenario, options.seed, speed_mps)
+        firmware = options.firmware.choice
+        first = load_rehearsal(scenario, options.seed, speed_mps, firmware)
         if options.dds:
             refuse_on_dds(first)
     folder = run_folder(f"rehearse-{first.name}", options.output)
@@ -71,10 +74,10 @@ def rehearse(options: RehearseOptions) -> int:
         seeds = range(options.seed, options.seed + options.count)
         if options.dds:
             outcomes, measured, flights = fly_on_dds(
-                scenario, seeds, speed_mps, folder, options.domain, options.composed, tell
+                scenario, seeds, speed_mps, folder, options.domain, options.composed, tell, firmware
             )
         else:
-            outcomes = run_rehearsal(scenario, seeds, speed_mps, options.processes, tell)
+            outcomes = run_rehearsal(scenario, seeds, speed_mps, options.processes, tell, firmware)
     wall_s = time.perf_counter() - begin_s
     figure = rehearsal_picture(
         [(scenario, outcome) for outcome in flights_to_draw(outcomes)], speed_mps

@@ -13,6 +13,7 @@ from quadsim.base.errors import FlightError, InputError
 from quadsim.cli.common import INTERRUPTED, loading, ready_for_ros, say
 
 if TYPE_CHECKING:
+    from quadsim.firmware.fly import FirmwareChoice
     from quadsim.hil.rehearsal.flight import Outcome
 
 #: Outcomes, what else was measured of each, and the folder that has the bags until they are kept.
@@ -27,6 +28,7 @@ def fly_on_dds(
     domain: int | None,
     composed: bool,
     tell: Callable[[int, int], None],
+    firmware: FirmwareChoice | None = None,
 ) -> Flown:
     """Fly seeds of a rehearsal on DDS, one after the other.
 
@@ -38,6 +40,7 @@ def fly_on_dds(
         domain: DDS domain; None: ROS_DOMAIN_ID's.
         composed: all nodes but the stand-in in one process.
         tell: is told flights done, and of how many.
+        firmware: flies the stand-in instead of our autopilot.
 
     Raises:
         InputError: ROS is not installed, the domain is somebody else's, or bags of another run lie
@@ -63,7 +66,7 @@ def fly_on_dds(
             try:
                 outcome, latency = rehearse_on_dds(
                     scenario, seed, speed_mps, flights / f"seed-{seed}", chosen_domain(domain),
-                    composed,
+                    composed, firmware=firmware,
                 )  # fmt: skip
             except FlightError as error:
                 raise FlightError(f"seed {seed}: {error} (bags: {flights})") from None

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 from quadsim.bag.profiles import Recording
+from quadsim.base.errors import InputError
 from quadsim.base.options import Option, option
 
 if TYPE_CHECKING:
+    from quadsim.firmware.fly import FirmwareChoice
     from quadsim.sim.scenario import Scenario
 
 SCENARIO_SAYS = "as the scenario says"
@@ -140,7 +142,7 @@ class SwarmOptions:
 
 @dataclass(frozen=True)
 class FirmwareSource:
-    """Other people's firmware that flies the vehicles of the node ``swarm``; docs/firmware.md."""
+    """Other people's firmware that flies the vehicles of a node; docs/firmware.md."""
 
     firmware: Annotated[
         str, Option("that flies the vehicles: betaflight, ardupilot or px4; empty: ours")
@@ -152,6 +154,22 @@ class FirmwareSource:
         str, Option("a file of them; empty: that of config/firmware, if there is one")
     ] = ""
     port: Annotated[str, Option("of a board with PX4: a serial port, or udp:PORT")] = ""
+
+    @property
+    def choice(self) -> FirmwareChoice | None:
+        """What is chosen; None: ours.
+
+        Raises:
+            InputError: an unknown name, or a path or port without one.
+        """
+        from quadsim.firmware.fly import FirmwareChoice
+
+        others = self.executable, self.firmware_parameters, self.port
+        if self.firmware:
+            return FirmwareChoice(self.firmware, *others)
+        if any(others):
+            raise InputError("executable, firmware parameters, port: only with firmware")
+        return None
 
 
 @dataclass(frozen=True)
