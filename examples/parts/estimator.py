@@ -6,10 +6,8 @@ from scipy.spatial.transform import Rotation
 
 class Complementary:
     def __init__(self, params, tilt_gain=0.05, yaw_gain=0.2, gnss_gain=0.5):
-        self.g_W, self.field_W = (
-            np.array([0.0, 0.0, params.gravity_mps2]),
-            params.magnetic_field_W_T,
-        )
+        self.g_W = np.array([0.0, 0.0, params.gravity_mps2])
+        self.field_W = 1e5 * np.array(params.magnetic_field_W_T)  # in 10 uT, about 4 long
         self.tilt_gain, self.yaw_gain, self.gnss_gain = tilt_gain, yaw_gain, gnss_gain
         self.rest, self.R, self.p, self.v = [], None, None, np.zeros(3)
 
@@ -27,9 +25,8 @@ class Complementary:
     def magnetic_field(self, stamp_ns, m_S):
         if self.R is None and self.rest and stamp_ns - self.rest[0][0] > 1e9:
             self.stamp_ns, f_S, self.bias = stamp_ns, *np.mean(self.rest, axis=0)[1:].reshape(2, 3)
-            self.R = Rotation.align_vectors(
-                [self.g_W, self.field_W], [f_S, 1e5 * m_S], [100.0, 1.0]
-            )[0]
+            given = [f_S, 1e5 * m_S]
+            self.R = Rotation.align_vectors([self.g_W, self.field_W], given, [100.0, 1.0])[0]
         elif self.R is not None:
             east, north, _ = self.R.apply(m_S)
             error = np.arctan2(self.field_W[1], self.field_W[0]) - np.arctan2(north, east)

@@ -21,6 +21,9 @@ from quadsim.base.errors import FlightError, InputError, shown
 #: Key of a part's name where it has arguments: ``{part: my:Pid, gain: 2.0}``.
 NAME_KEY = "part"
 
+#: Name of the event that a part failed.
+PART_FAILED = "own part"
+
 
 class PartError(InputError, FlightError):
     """An own part failed in flight (exit status 2)."""
@@ -48,6 +51,9 @@ PART_KINDS = {
     "wind": PartKind("quadsim.winds", ("velocity(self, time_s, p_W)",)),
     "criterion": PartKind("quadsim.criteria", ("value(self, flight)",)),
 }
+
+#: Kinds that take part in a flight; a criterion judges it, and stands among the criteria.
+FLOWN = tuple(kind for kind in PART_KINDS if kind != "criterion")
 
 
 @dataclass(frozen=True)
@@ -195,11 +201,11 @@ def given_parts(given: Mapping[str, object]) -> tuple[Part, ...]:
         for each in value if isinstance(value, list | tuple) else [value]:
             if isinstance(each, str | Mapping):
                 parts += parts_from({kind: each}, {}, "given")
-            elif kind in PART_KINDS:
+            elif kind in FLOWN:
                 cls = each if inspect.isclass(each) else type(each)
                 parts.append(Part(kind, f"{cls.__module__}:{cls.__name__}", made=each))
             else:
-                raise InputError(f"parts: {kind!r}; allowed: {', '.join(PART_KINDS)}")
+                raise InputError(f"parts: {kind!r}; allowed: {', '.join(FLOWN)}")
     return tuple(parts)
 
 
@@ -227,11 +233,10 @@ def parts_from(content: Any, changes: Mapping[str, Any], where: str) -> tuple[Pa
         if number >= len(given.get(kind, ())):
             raise InputError(f"{where}: parts.{key}: there is no own {kind} to set it of")
         given[kind][number][argument] = changes[key]
-    kinds = [kind for kind in PART_KINDS if kind != "criterion"]
     parts = []
     for kind, entries in given.items():
-        if kind not in kinds:
-            raise InputError(f"{where}: parts: {shown(kind)}; allowed: {', '.join(kinds)}")
+        if kind not in FLOWN:
+            raise InputError(f"{where}: parts: {shown(kind)}; allowed: {', '.join(FLOWN)}")
         if len(entries) > 1 and kind != "sensor":
             raise InputError(f"{where}: parts: {kind}: {len(entries)} of them; allowed: one")
         parts += [_part(kind, entry, f"{where}: parts: {kind}") for entry in entries]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from quadsim.bag.profiles import Recording
 from quadsim.base.errors import InputError
 from quadsim.base.options import option
+from quadsim.base.parts import PART_FAILED, PartError
 from quadsim.cli.common import (
     FlightProgress,
     loading,
@@ -28,7 +29,7 @@ from quadsim.cli.options import (
     command,
     given,
 )
-from quadsim.ros.graph.options import SCENARIO_SAYS, ScenarioOptions
+from quadsim.ros.graph.options import SCENARIO_SAYS, PartOptions, ScenarioOptions
 
 if TYPE_CHECKING:
     from quadsim.bag.origin import Origin
@@ -63,6 +64,10 @@ class SimOptions:
     from_bag: Path | None = option(
         None, "repeat the run that this bag was made by, from its metadata alone"
     )
+    own_parts: bool = option(
+        False, "with --from-bag: run the own parts that the bag names, which are programs"
+    )
+    parts: PartOptions = field(default_factory=PartOptions)
     flight: FlightOptions = field(default_factory=FlightOptions)
 
     def load(self) -> tuple[Scenario, Origin | None]:
@@ -73,14 +78,26 @@ class SimOptions:
         """
         from quadsim.bag.origin import origin_of
         from quadsim.base.changes import parse_changes
+        from quadsim.sim.scenario import own_parts
 
         if self.from_bag is None:
-            others = {"duration_s": self.duration_s, "vehicles": self.count}
-            return self.scenario.load(parse_changes(self.changes), **others), None
-        of_run = {*given(ScenarioOptions), "changes", "count", "duration"}
+            own, estimator = self.parts.split()
+            others = {
+                "duration_s": self.duration_s, "vehicles": self.count, "estimator": estimator
+            }  # fmt: skip
+            return self.scenario.load(parse_changes(self.changes) | own, **others), None
+        of_run = {*given(ScenarioOptions), *given(PartOptions), "changes", "count", "duration"}
         if flags := [flag for name, flag in given().items() if name in of_run]:
             raise InputError(f"--from-bag: repeats the run as it was; leave out {', '.join(flags)}")
         origin = origin_of(self.from_bag)
+        parts = own_parts(origin.scenario)
+        if parts and not self.own_parts:
+            raise InputError(
+                f"{self.from_bag}: was flown with {', '.join(map(str, parts))}; repeat it with"
+                " --own-parts if you trust these programs"
+            )
+        for part in parts:
+            part.load()
         return origin.scenario, origin
 
 
@@ -160,6 +177,9 @@ def fly_and_report(
 
     Returns:
         The exit status.
+
+    Raises:
+        PartError: an own part failed; summary and report are written.
     """
     from quadsim.analysis.criteria import check_signals
     from quadsim.analysis.summary import summarize_all
@@ -184,7 +204,17 @@ def fly_and_report(
                 write_report(runs, summaries, scratch / "report.html")
             write_pictures(runs, summaries, options.pictures)
         write_whole(scratch / "summary.json", to_json(summary) + "\n")
-    return show_summary(summary, options.as_json)
+    status = show_summary(summary, options.as_json)
+    if failed := failed_parts(logs, summary):
+        raise PartError(failed[0])
+    return status
+
+
+def failed_parts(logs: Mapping[str, FlightLog], summary: Mapping[str, Any]) -> list[str]:
+    """Why own parts failed in a flight or after it."""
+    events = [event for log in logs.values() for event in log.events]
+    in_flight = [event.message for event in events if event.name == PART_FAILED]
+    return in_flight + [item["error"] for item in summary["criteria"] if "error" in item]
 
 
 @command(SimOptions)

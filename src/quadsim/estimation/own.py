@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -66,6 +67,9 @@ class OwnEstimator:
         self.part, self.params, self.datum = part, params, datum
         self._offered = offered or {}
         self._odometries: NDArray[Any] = np.zeros(1, ODOMETRY)
+        # after its stamp the record is p_W, v_W, q_WB, w_B and their variances
+        self._stamps = self._odometries["stamp_ns"]
+        self._numbers = self._odometries.view(np.float64)[1:]
         self.reset()
 
     def reset(self) -> None:
@@ -163,25 +167,21 @@ class OwnEstimator:
             numbers = np.concatenate(found, axis=None, dtype=float)
         except Exception as error:
             raise self.part.failed(error, self.stamp_ns * 1e-9) from error
-        length = np.linalg.norm(numbers[6:10])
+        length = math.sqrt(sum(number * number for number in numbers[6:10].tolist()))
         if numbers.size not in (BARE, WITH_SIGMA) or not abs(length - 1.0) < UNIT:
             raise PartError(
                 f"{self.part}: odometry() gave {found!r} at {self.stamp_ns * 1e-9:.3f} s; needed:"
                 " p_W, v_W, the unit quaternion q_WB (w first), w_B, and nine deviations or none"
             )
-        if not np.isfinite(numbers).all():
+        if not math.isfinite(float(numbers.sum())):
             raise PartError(
                 f"{self.part}: odometry() gave numbers that are not finite at"
                 f" {self.stamp_ns * 1e-9:.3f} s"
             )
-        row, self.running = self._odometries, True
-        row["stamp_ns"] = self.stamp_ns
-        row["p_W"], row["v_W"] = numbers[:3], numbers[3:6]
-        row["q_WB"], row["w_B"] = numbers[6:10] / length, numbers[10:13]
-        if numbers.size == WITH_SIGMA:
-            variances = numbers[13:] ** 2
-            row["p_variance"], row["v_variance"] = variances[:3], variances[3:6]
-            row["attitude_variance"] = variances[6:]
+        numbers[6:10] /= length
+        numbers[BARE:] *= numbers[BARE:]  # variances
+        self._stamps[0], self.running = self.stamp_ns, True
+        self._numbers[: numbers.size] = numbers
 
     @property
     def odometries(self) -> NDArray[Any]:

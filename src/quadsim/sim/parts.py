@@ -7,7 +7,8 @@ controller: a part that raises is named, ours take over, and the vehicle lands.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from quadsim.base.compiled import Array
 from quadsim.base.errors import InputError
 from quadsim.base.noise import stream
-from quadsim.base.parts import Part, PartError, part_of
+from quadsim.base.parts import PART_FAILED, Part, PartError, part_of
 from quadsim.base.records import SETPOINT_MODES
 from quadsim.control.airframe import AirframeParams
 from quadsim.control.inner_loop import inner_loop_from_python
@@ -36,13 +37,19 @@ from quadsim.vehicle.state import ROTOR
 if TYPE_CHECKING:
     from quadsim.sim.closed_loop import ClosedLoop
 
-#: Name of the event that a part failed.
-PART_FAILED = "own part"
 #: What an own sensor can measure for our filter, and the kind of the filter's messages.
 MEASURES = {
     "position": EXTERNAL_POSITION,
     "gnss_position": GNSS_POSITION,
     "gnss_velocity": GNSS_VELOCITY,
+}
+#: What an own estimator is handed of the samples of each kind, after their stamp.
+FIELDS = {
+    "imu": ("stamp_ns", "f_S", "w_S"),
+    "gnss": ("stamp_ns", "p_W", "p_variance", "v_W", "v_variance"),
+    "magnetometer": ("stamp_ns", "m_S"),
+    "barometer": ("stamp_ns", "values"),
+    "rangefinder": ("stamp_ns", "range_m", "variance_m2"),
 }
 #: States of the autopilot in which a planner is asked.
 PLANNED = ("mission", "velocity")
@@ -342,6 +349,10 @@ class OwnParts:
         self._params, self._airframe = setups["autopilot"], setups["airframe"]
         self._mode = states["setpoint"]["mode"]
         self._motors = states["pending"][0, int(setups["delay"][0])]
+        self._columns = {
+            kind: [self._vehicles.samples[kind][self._index][name] for name in names]
+            for kind, names in FIELDS.items()
+        }
         self._log_count, self._log = states["log_count"], self._vehicles.logs[self._index]
         self._counts = {kind: states[kind]["count"][:, 0] for kind in SENSORS}
         self._taken = dict.fromkeys(SENSORS, 0)
@@ -414,33 +425,34 @@ class OwnParts:
         estimator = cast(OwnEstimator, self._estimator)
         for kind, counts in self._counts.items():
             count, before = counts.item(), self._taken[kind]
-            self._taken[kind] = count
-            for row in self._loop.samples(kind)[min(before, count) : count] if count else ():
-                self._hand_over(estimator, kind, row)
+            if count != before:
+                self._taken[kind] = count
+                for i in range(before if before < count else 0, count):
+                    for name, stamp_ns, values in self._messages(kind, i):
+                        estimator.take(name, stamp_ns, values)
         kept = self._estimate if self._loop.use_truth else self._odometry
         if estimator.running:
             kept[:] = estimator.odometries
         else:
             kept["stamp_ns"] = 0
 
-    def _hand_over(self, estimator: OwnEstimator, kind: str, row: Any) -> None:
-        stamp_ns = int(row["stamp_ns"])
+    def _messages(self, kind: str, i: int) -> Iterator[tuple[str, int, tuple[Any, ...]]]:
+        """The messages of a sensor's sample, the ``i``-th: kind, stamp and values."""
+        stamps, *columns = self._columns[kind]
+        values, stamp_ns = [column[i] for column in columns], stamps.item(i)
         if kind == "imu":
-            values = row["f_S"].copy(), row["w_S"].copy()
-            estimator.take("imu", stamp_ns, (*values, *self._imu_covariances))
+            yield "imu", stamp_ns, (*values, *self._imu_covariances)
         elif kind == "gnss":
-            if np.isfinite(row["p_W"]).all():
-                for name, part in (("gnss_position", "p"), ("gnss_velocity", "v")):
-                    values = row[f"{part}_W"].copy(), np.diag(row[f"{part}_variance"])
-                    estimator.take(name, stamp_ns, values)
+            p_W, p_variance, v_W, v_variance = values
+            if math.isfinite(p_W[0]):  # else it is no fix
+                yield "gnss_position", stamp_ns, (p_W, np.diag(p_variance))
+                yield "gnss_velocity", stamp_ns, (v_W, np.diag(v_variance))
         elif kind == "magnetometer":
-            estimator.take("magnetic_field", stamp_ns, (row["m_S"].copy(), self._field_covariance))
+            yield "magnetic_field", stamp_ns, (*values, self._field_covariance)
         elif kind == "barometer":
-            values = float(row["values"][0]), self._pressure_variance
-            estimator.take("pressure", stamp_ns, values)
+            yield "pressure", stamp_ns, (float(values[0][0]), self._pressure_variance)
         elif kind == "rangefinder":
-            values = float(row["range_m"]), float(row["variance_m2"])
-            estimator.take("range", stamp_ns, values)
+            yield "range", stamp_ns, (float(values[0]), float(values[1]))
 
     def _control(self, now_ns: int) -> None:
         """Let the controller's command take effect where the inner loop's would."""
@@ -481,9 +493,9 @@ class OwnParts:
     def _log_row(self, now_ns: int) -> None:
         """Write estimate and command of this stamp into its row of the log, if it has one."""
         count = self._log_count.item()
-        row = self._log[count - 1] if count else None
-        if row is None or row["stamp_ns"] != now_ns:
+        if not count or self._log["stamp_ns"].item(count - 1) != now_ns:
             return
+        row = self._log[count - 1]
         if self._estimator is not None:
             row["estimated"] = int(self._estimator.running)
             row["estimate"] = self._estimator.odometry()
