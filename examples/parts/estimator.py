@@ -35,7 +35,8 @@ class Complementary:
 
     def gnss_position(self, stamp_ns, p_W):
         if self.R is not None:
-            self.p = p_W if self.p is None else self.p + self.gnss_gain * (p_W - self.p)
+            now_W = p_W + self.v * (self.stamp_ns - stamp_ns) * 1e-9  # a fix comes late
+            self.p = now_W if self.p is None else self.p + self.gnss_gain * (now_W - self.p)
 
     def gnss_velocity(self, stamp_ns, v_W):
         self.v = self.v + self.gnss_gain * (v_W - self.v)

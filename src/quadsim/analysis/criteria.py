@@ -184,11 +184,10 @@ def judge_part(criterion: PartCriterion, log: FlightLog) -> dict[str, Any]:
     judged: dict[str, Any] = {
         "name": criterion.part,
         "value": None,
+        "least": criterion.least,
         "limit": criterion.limit,
         "passed": False,
     }
-    if criterion.least > -math.inf:
-        judged["least"] = criterion.least
     part = criterion.of
     try:
         value = float(part.make().value(log))

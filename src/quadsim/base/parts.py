@@ -160,9 +160,14 @@ class Part:
         return PartError(f"{self}: failed at {time_s:.3f} s: {where_raised(error)}")
 
 
+def given_words(value: object) -> str:
+    """What a part gave, in one line of a message."""
+    return " ".join(shown(value).split())
+
+
 def where_raised(error: BaseException) -> str:
     """An error in one line, with the line of the code that raised it."""
-    words = f"{type(error).__name__}: {error}"
+    words = " ".join(f"{type(error).__name__}: {error}".split())
     frames = traceback.extract_tb(error.__traceback__)
     ours = str(Path(__file__).parents[1])
     theirs = [frame for frame in frames if not frame.filename.startswith((ours, "<"))]

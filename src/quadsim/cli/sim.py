@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from quadsim.bag.profiles import Recording
 from quadsim.base.errors import InputError
 from quadsim.base.options import option
-from quadsim.base.parts import PART_FAILED, PartError
 from quadsim.cli.common import (
     FlightProgress,
     loading,
@@ -184,7 +183,8 @@ def fly_and_report(
     from quadsim.analysis.criteria import check_signals
     from quadsim.analysis.summary import summarize_all
     from quadsim.base.whole_files import write_whole
-    from quadsim.cli.show import show_summary
+    from quadsim.cli.show import show_flight
+    from quadsim.sim.scenario import own_parts
 
     folder = run_folder(loaded.name, options.output)
     check_signals(loaded.criteria, str(loaded.path))
@@ -204,17 +204,7 @@ def fly_and_report(
                 write_report(runs, summaries, scratch / "report.html")
             write_pictures(runs, summaries, options.pictures)
         write_whole(scratch / "summary.json", to_json(summary) + "\n")
-    status = show_summary(summary, options.as_json)
-    if failed := failed_parts(logs, summary):
-        raise PartError(failed[0])
-    return status
-
-
-def failed_parts(logs: Mapping[str, FlightLog], summary: Mapping[str, Any]) -> list[str]:
-    """Why own parts failed in a flight or after it."""
-    events = [event for log in logs.values() for event in log.events]
-    in_flight = [event.message for event in events if event.name == PART_FAILED]
-    return in_flight + [item["error"] for item in summary["criteria"] if "error" in item]
+    return show_flight(summary, own_parts(loaded), options.as_json)
 
 
 @command(SimOptions)

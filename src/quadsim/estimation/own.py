@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.base.compiled import Array
-from quadsim.base.parts import Part, PartError, fitted
+from quadsim.base.parts import Part, PartError, fitted, given_words
 from quadsim.base.records import ODOMETRY
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.messages import Measurement, Messages
@@ -112,8 +112,12 @@ class OwnEstimator:
                 method(stamp_ns, *values)
             except Exception as error:
                 raise self.part.failed(error, stamp_ns * 1e-9) from error
-        if kind == "imu":
-            self._read()
+        return "ok"
+
+    def imu(self, stamp_ns: int, *values: Any) -> str:
+        """Hand a sample of the IMU over, and read the estimate."""
+        self.take("imu", stamp_ns, values)
+        self.read()
         return "ok"
 
     def take_all(self, messages: Messages) -> NDArray[Any]:
@@ -128,8 +132,8 @@ class OwnEstimator:
 
     def take_measurement(self, message: Measurement) -> None:
         """Hand a message of a bag over, whose GNSS positions are geodetic."""
-        if message.kind == "gnss_position":
-            self.gnss_position(message.stamp_ns, *message.values)
+        if message.kind in ("imu", "gnss_position"):
+            getattr(self, message.kind)(message.stamp_ns, *message.values)
         else:
             self.take(message.kind, message.stamp_ns, message.values)
 
@@ -141,7 +145,6 @@ class OwnEstimator:
         p_W = self.datum.to_enu(latitude_deg, longitude_deg, height_m)
         return self.take("gnss_position", stamp_ns, (p_W, *more))
 
-    imu = _message("imu")
     gnss_velocity = _message("gnss_velocity")
     magnetic_field = _message("magnetic_field")
     pressure = _message("pressure")
@@ -153,7 +156,7 @@ class OwnEstimator:
         """Other parameters, which hold from the next start on."""
         self.params = params
 
-    def _read(self) -> None:
+    def read(self) -> None:
         """Ask for the estimate, and check it.
 
         Raises:
@@ -170,7 +173,8 @@ class OwnEstimator:
         length = math.sqrt(sum(number * number for number in numbers[6:10].tolist()))
         if numbers.size not in (BARE, WITH_SIGMA) or not abs(length - 1.0) < UNIT:
             raise PartError(
-                f"{self.part}: odometry() gave {found!r} at {self.stamp_ns * 1e-9:.3f} s; needed:"
+                f"{self.part}: odometry() gave {given_words(found)} at"
+                f" {self.stamp_ns * 1e-9:.3f} s; needed:"
                 " p_W, v_W, the unit quaternion q_WB (w first), w_B, and nine deviations or none"
             )
         if not math.isfinite(float(numbers.sum())):

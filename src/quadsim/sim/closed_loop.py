@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,7 +182,7 @@ class ClosedLoop:
         #: Parts of the user's own; None: there are none.
         self.own = OwnParts(self, vehicles, index) if scenario.parts else None
 
-    @property
+    @cached_property
     def records(self) -> dict[str, NDArray[np.record]]:
         """Live (1,) records of this moment, for kernels."""
         names = {name: self._states[name] for name in ("odometry", "setpoint", "command")}
@@ -297,8 +298,13 @@ class ClosedLoop:
     @property
     def over(self) -> bool:
         """Whether the flight has ended: by mission, time, crash a while ago, or a failed part."""
-        failed = self.own is not None and self.own.error is not None and not self.manager.flying
+        failed = self._part_failed and not self.manager.armed
         return failed or self._rests or self.manager.finished or self.stamp_ns >= self.end_ns
+
+    @property
+    def _part_failed(self) -> bool:
+        """Whether a part of the user's own has failed: ours land."""
+        return self.own is not None and self.own.error is not None
 
     @property
     def crashed(self) -> bool:
@@ -335,7 +341,7 @@ class ClosedLoop:
 
     def tell_timeout(self) -> None:
         """Keep it as an event that the flight ends before its mission."""
-        if not (self.manager.finished or self._crash_ns):
+        if not (self.manager.finished or self._crash_ns or self._part_failed):
             words = "the mission did not end in time"
             self.events.append(Event(self.stamp_ns, ERROR, "timeout", words))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, TypeAlias
@@ -67,7 +66,7 @@ class PartCriterion:
 
     part: Annotated[str, Spec("module:Class, or the name of an entry point")]
     limit: Annotated[float, Spec("the largest value that passes")]
-    least: Annotated[float, Spec("the smallest value that passes")] = -math.inf
+    least: Annotated[float, Spec("the smallest value that passes")] = 0.0
     sensors: Annotated[str, Spec("the suite that it holds for; empty for all")] = ""
     arguments: Mapping[str, Any] = field(default_factory=dict)
 

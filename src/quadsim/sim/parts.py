@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from quadsim.base.compiled import Array
 from quadsim.base.errors import InputError
 from quadsim.base.noise import stream
-from quadsim.base.parts import PART_FAILED, Part, PartError, part_of
+from quadsim.base.parts import PART_FAILED, Part, PartError, given_words, part_of
 from quadsim.base.records import SETPOINT_MODES
 from quadsim.control.airframe import AirframeParams
 from quadsim.control.inner_loop import inner_loop_from_python
@@ -274,7 +274,9 @@ class OwnSensor:
             self._rows = np.zeros(1000, dtype)
         wanted = (3,) if self.kind >= 0 else self._rows["values"].shape[1:]
         if found.shape != wanted or found.ndim != 1:
-            raise ValueError(f"sample() gave {values!r}; needed: {wanted[0]} numbers, each time")
+            raise ValueError(
+                f"sample() gave {given_words(values)}; needed: {wanted[0]} numbers, each time"
+            )
         if self._count == len(self._rows):
             self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
         row = self._rows[self._count]
@@ -307,7 +309,10 @@ class OwnParts:
         self.error: PartError | None = None
         parts = loop.scenario.parts
         self._parts = {part.kind: part for part in parts}
-        self._controller = self._made(part_of(parts, "controller"))
+        controller = part_of(parts, "controller")
+        if controller is not None and loop.scenario.vehicle.kind != "multirotor":
+            raise InputError(f"{controller}: flies multirotors; the vehicle is a helicopter")
+        self._controller = self._made(controller)
         self._planner = self._made(part_of(parts, "planner"))
         # one wind blows in the world of all vehicles
         self._wind: Any = self._made(part_of(parts, "wind")) if index == 0 else None
@@ -363,6 +368,7 @@ class OwnParts:
             self._outside[0] = MOTORS_OUTSIDE
         airframe = self._loop.scenario.airframe
         self._rotors = len(airframe.commands)
+        self._speeds, self._thrust = self._motors[: self._rotors], self._command["thrust"]
         self._lift = airframe.thrust_coefficient_N_s2 / airframe.mass_kg
         setup = setups[0]
         self._imu_covariances = setup["accel_covariance"], setup["gyro_covariance"]
@@ -430,6 +436,7 @@ class OwnParts:
                 for i in range(before if before < count else 0, count):
                     for name, stamp_ns, values in self._messages(kind, i):
                         estimator.take(name, stamp_ns, values)
+        estimator.read()
         kept = self._estimate if self._loop.use_truth else self._odometry
         if estimator.running:
             kept[:] = estimator.odometries
@@ -458,15 +465,17 @@ class OwnParts:
         """Let the controller's command take effect where the inner loop's would."""
         found = self._controller.update(self._now)
         speeds = np.asarray(found, float)
-        if speeds.shape != (self._rotors,) or not np.isfinite(speeds).all():
+        squares = float(speeds @ speeds) if speeds.shape == (self._rotors,) else math.nan
+        if not math.isfinite(squares):
             raise ValueError(
-                f"update() gave {found!r}; {self._rotors} finite rotor speeds in rad/s are needed"
+                f"update() gave {given_words(found)}; {self._rotors} finite rotor speeds in rad/s"
+                " are needed"
             )
         if self._mode.item() == 0:  # disarmed: the motors stand
-            speeds = np.zeros(self._rotors)
-        self._motors[: self._rotors] = np.maximum(speeds, 0.0)
-        # by which the mission feels the ground
-        self._command["thrust"] = self._lift * float(np.sum(np.square(speeds)))
+            self._speeds[:] = squares = 0.0
+        else:
+            np.maximum(speeds, 0.0, out=self._speeds)
+        self._thrust[0] = self._lift * squares  # by which the mission feels the ground
 
     def _inner_loop(self, now_ns: int) -> None:
         """Our inner loop on the estimate, as the loop's kernel runs it on ours."""
@@ -532,5 +541,5 @@ def _numbers(found: object, shape: Sequence[int], what: str) -> Array:
     """Finite numbers that a part gave."""
     values = np.asarray(found, float)
     if values.shape != tuple(shape) or not np.isfinite(values).all():
-        raise ValueError(f"{what} gave {found!r}; needed: {shape[0]} finite numbers")
+        raise ValueError(f"{what} gave {given_words(found)}; needed: {shape[0]} finite numbers")
     return values
