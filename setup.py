@@ -106,12 +106,12 @@ def version() -> str:
 
 
 def shared_files() -> list[tuple[str, list[str]]]:
-    """Where ROS looks: the index marker, package.xml, launch, config and worlds."""
+    """Where ROS looks: the index marker, package.xml, launch, config, worlds; and skeletons."""
     by_folder = {
         "share/ament_index/resource_index/packages": [f"resource/{NAME}"],
         f"share/{NAME}": ["package.xml"],
     }
-    for pattern in ("launch/*.launch.py", "config/**/*", "worlds/**/*"):
+    for pattern in ("launch/*.launch.py", "config/**/*", "worlds/**/*", "examples/parts/*.py"):
         for path in sorted(ROOT.glob(pattern)):
             if path.is_file():
                 relative = path.relative_to(ROOT)

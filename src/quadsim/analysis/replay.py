@@ -25,12 +25,13 @@ from quadsim.base.changes import given_keys
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import flatten, load, read_yaml, read_yaml_text, unflatten
-from quadsim.estimation import ESTIMATORS
+from quadsim.estimation import make_estimator
 from quadsim.estimation.assumptions import assumed, differing_keys
 from quadsim.estimation.eskf.measurement_buffer import IMU
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.interface import Estimator
 from quadsim.estimation.messages import Messages
+from quadsim.estimation.own import OwnEstimator
 from quadsim.estimation.running import Running
 from quadsim.estimation.smoother.smoother import Smoother
 from quadsim.geometry.geodesy import Datum
@@ -66,15 +67,18 @@ class Replay:
 class _Run:
     """One estimator, and what it said of every IMU stamp: there and then, or at the end."""
 
-    def __init__(self, estimator: Estimator) -> None:
+    def __init__(self, estimator: Estimator | OwnEstimator) -> None:
         self.estimator = estimator
         self.kept = KeptTrack(with_sigma=True)
-        if not isinstance(estimator, Smoother):
+        if not isinstance(estimator, Smoother | OwnEstimator):
             self.running = Running(estimator)
             self.believed = Believed(estimator)
 
     def take(self, messages: Messages) -> None:
         """Give it messages, and write its estimates down."""
+        if isinstance(self.estimator, OwnEstimator):
+            self.kept.append(track_of(self.estimator.take_all(messages)))
+            return
         if isinstance(self.estimator, Smoother):
             for kind, stamp_ns, values in messages:
                 getattr(self.estimator, kind)(stamp_ns, *values)
@@ -85,6 +89,8 @@ class _Run:
 
     def finish(self) -> tuple[Track, Inside | None]:
         """Everything that was written down; the smoother's work is done here."""
+        if isinstance(self.estimator, OwnEstimator):
+            return self.kept.track(), None
         if isinstance(self.estimator, Smoother):
             rows = self.estimator.smooth().rows
             q_BS = self.estimator.state["q_BS"]
@@ -209,7 +215,9 @@ def described(
 def load_kernels(settings: Settings) -> None:
     """Load (or, the first time, compile) what the estimators run on, before any clock starts."""
     for name in settings.estimators:
-        estimator = _estimator(name)(settings.params, Datum())
+        estimator = make_estimator(name, settings.params, Datum())
+        if isinstance(estimator, OwnEstimator):
+            continue
         if not isinstance(estimator, Smoother):
             Running(estimator).take(Messages.of([]))
             continue
@@ -221,12 +229,6 @@ def load_kernels(settings: Settings) -> None:
         estimator.pressure(3, 101_325.0)
         estimator.range(3, 1.0)
         estimator.smooth()
-
-
-def _estimator(name: str) -> Callable[[EstimatorParams, Datum | None], Estimator]:
-    if name not in ESTIMATORS:
-        raise InputError(f"unknown estimator {name!r}; known: {', '.join(ESTIMATORS)}")
-    return ESTIMATORS[name]
 
 
 def replay(path: Path, settings: Settings, progress: Progress | None = None) -> Replay:
@@ -245,7 +247,7 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
         datum, notes = _datum_of(bag, settings)
         params, more = _params_of(bag, settings, datum)
         notes += more
-        runs = {name: _Run(_estimator(name)(params, datum)) for name in settings.estimators}
+        runs = {name: _Run(make_estimator(name, params, datum)) for name in settings.estimators}
         judge = (
             None if settings.truth is None else truth_topic(bag, settings.namespace, settings.truth)
         )

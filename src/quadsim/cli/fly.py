@@ -188,9 +188,13 @@ def fly(options: FlyOptions) -> int:
     summary = _summary(options, loaded, folder, outcome, failure)
     summary |= _graph_values(outcome, loaded, [spec.full_name for spec in specs])
     write_whole(folder / "summary.json", to_json(summary) + "\n")
-    from quadsim.cli.show import show_summary
+    from quadsim.base.parts import given_parts
+    from quadsim.cli.show import show_flight
+    from quadsim.sim.scenario import own_parts
 
-    return show_summary(summary, options.as_json)
+    own = options.graph.estimator
+    parts = (*own_parts(loaded), *given_parts({"estimator": own} if own else {}))
+    return show_flight(summary, parts, options.as_json)
 
 
 def _described(options: FlyOptions, folder: Path) -> tuple[Scenario, list[NodeSpec]]:

@@ -42,8 +42,8 @@ class ReplayCommandOptions:
     bags: tuple[Path, ...] = argument("BAG...")
     estimators: tuple[str, ...] = option(
         ("eskf",),
-        "run eskf, ekf7, gps_ins, blind or smoother (may be repeated); the first is the"
-        " one asked about",
+        "run eskf, ekf7, gps_ins, blind, smoother or module:Class of your own (may be repeated);"
+        " the first is the one asked about",
         flags="--estimator",
     )
     namespace: Namespace = "/quad"

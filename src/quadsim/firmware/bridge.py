@@ -200,6 +200,10 @@ class Bridge:
     ) -> None:
         if loop.use_truth or loop.scenario.file.switch_at_s:
             raise InputError(f"{firmware.name}: flies on its own estimate, not on the truth")
+        if loop.scenario.parts:
+            raise InputError(
+                f"{firmware.name}: flies without {loop.scenario.parts[0]}; leave it out"
+            )
         airframe = loop.scenario.airframe
         if airframe.kind != "multirotor":
             raise InputError(f"{firmware.name}: flies multirotors, the vehicle is a helicopter")

@@ -79,6 +79,39 @@ class ScenarioOptions:
 
 
 @dataclass(frozen=True)
+class PartOptions:
+    """Own parts of the user in the place of ours: docs/parts.md."""
+
+    controller: str | None = option(
+        None, "own controller, module:Class", metavar="NAME", unset=SCENARIO_SAYS
+    )
+    estimator: str | None = option(
+        None,
+        "own estimator, module:Class, or a file of config/estimators",
+        metavar="NAME",
+        unset=SCENARIO_SAYS,
+    )
+    sensor: tuple[str, ...] = option(
+        (), "own sensor, module:Class; may be repeated", metavar="NAME"
+    )
+    planner: str | None = option(
+        None, "own planner, module:Class", metavar="NAME", unset=SCENARIO_SAYS
+    )
+    wind: str | None = option(None, "own wind, module:Class", metavar="NAME", unset=SCENARIO_SAYS)
+
+    def split(self) -> tuple[dict[str, Any], str | None]:
+        """Changes of a scenario, and the file of the estimator's parameters if one is named."""
+        from quadsim.base.parts import is_part
+
+        given = {"controller": self.controller, "planner": self.planner, "wind": self.wind}
+        file = self.estimator
+        if is_part("estimator", file):
+            given["estimator"], file = file, None
+        changes: dict[str, Any] = {f"parts.{kind}": name for kind, name in given.items() if name}
+        return changes | ({"parts.sensor": list(self.sensor)} if self.sensor else {}), file
+
+
+@dataclass(frozen=True)
 class GraphOptions:
     """How a scenario is flown.
 
@@ -111,6 +144,9 @@ class GraphOptions:
         "other estimators to run, and to score, too: odometry/<name> (several with commas)",
         metavar="NAMES",
         commas=True,
+    )
+    estimator: str = option(
+        "", "own estimator to fly on, module:Class: docs/parts.md", metavar="NAME", unset="ours"
     )
     joystick: Joystick = None
     recording: Recording = field(default_factory=Recording)
