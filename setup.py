@@ -52,6 +52,9 @@ FIRMWARE = [
 VIEW = [
     "rerun-sdk>=0.34,<0.35",  # its layouts change with each version
 ]
+UI = [
+    "nicegui>=3.11,<4",
+]
 CLUSTER = [
     "dask[distributed]>=2025.1",
 ]
@@ -63,6 +66,8 @@ TEST = [
     *CLUSTER,
     *DOCS,
     *FIRMWARE,
+    *UI,
+    "playwright>=1.40",
     "pytest>=8,<9",  # launch_testing needs it below 9
     "pytest-instafail",
     "pytest-timeout",
@@ -143,6 +148,7 @@ setup(
         "ros": ROS,
         "firmware": FIRMWARE,
         "view": VIEW,
+        "ui": UI,
         "cluster": CLUSTER,
         "docs": DOCS,
         "test": TEST,

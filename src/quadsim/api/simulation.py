@@ -19,7 +19,7 @@ from quadsim.control.parameters import AutopilotParams
 from quadsim.sensors.faults import FaultParams
 from quadsim.sim.closed_loop import LOG_HZ, REST_TICKS, TICK_HZ, VEHICLE_NAME, ClosedLoop
 from quadsim.sim.library import Library
-from quadsim.sim.log import FlightLog
+from quadsim.sim.log import Event, FlightLog
 from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.sim.vehicles import Vehicles
 from quadsim.vehicle.disturbances import MotorChange, Push, WindChange
@@ -161,6 +161,11 @@ class Simulation:
     def mode(self) -> str:
         """State of the autopilot: ``disarmed``, ``takeoff``, ``mission``, ``landing``, ..."""
         return self._loop.manager.state
+
+    @property
+    def events(self) -> list[Event]:
+        """What has happened so far: changes of state, faults, crashes."""
+        return list(self._loop.events)
 
     @property
     def state(self) -> State:

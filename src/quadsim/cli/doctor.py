@@ -40,6 +40,7 @@ REQUIRED = {
 OPTIONAL = {
     "rclpy": "the ROS 2 graph: quadsim fly (pip install 'quadsim[ros]', or a ROS 2 machine)",
     "rerun": "quadsim view: flights in 3-D (pip install 'quadsim[view]')",
+    "nicegui": "quadsim ui: fly, tune and compare in a browser (pip install 'quadsim[ui]')",
     "distributed": "campaigns on a Dask cluster (pip install 'quadsim[cluster]')",
     "tf2_msgs": "transforms on /tf and /tf_static",
     "launch_ros": "ros2 launch quadsim sim.launch.py",

@@ -29,6 +29,7 @@ _LINES = {
     "identify": "Estimate a vehicle's figures from a bag; make a vehicle file.",
     "validate": "Judge a vehicle file by recorded flights: forces, predicted motions.",
     "view": "Look at a flight in 3-D: live, from a bag, or flown for it.",
+    "ui": "Fly, tune and compare on one page of a browser.",
     "model": "Write vehicles and worlds as files for Gazebo (SDF) and RViz (URDF).",
     "bench": "Measure how fast everything is on this machine.",
     "doctor": "Say what is installed and whether DDS works.",
