@@ -56,6 +56,9 @@ LAB = [  # campaigns, checks of sensors, tables of Arrow
 TERRAIN = [  # GeoTIFF
     "rasterio>=1.3",
 ]
+UI = [
+    "nicegui>=3.11,<4",
+]
 CLUSTER = [
     *LAB,
     "dask[distributed]>=2025.1",
@@ -70,6 +73,8 @@ TEST = [
     *FIRMWARE,
     *TERRAIN,
     'evo>=1.38 ; python_version >= "3.11"',  # trajectory errors to compare with
+    *UI,
+    "playwright>=1.40",
     "pytest>=8,<9",  # launch_testing needs it below 9
     "pytest-instafail",
     "pytest-timeout",
@@ -164,6 +169,7 @@ setup(
         "view": VIEW,
         "lab": LAB,
         "terrain": TERRAIN,
+        "ui": UI,
         "cluster": CLUSTER,
         "docs": DOCS,
         "test": TEST,

@@ -14,13 +14,18 @@ from numpy.typing import ArrayLike
 
 from quadsim.api.flight import Flight
 from quadsim.base.errors import InputError
+from quadsim.base.parameters import flatten, from_mapping, unflatten
 from quadsim.base.parts import given_parts, is_part
+from quadsim.control.parameters import AutopilotParams
+from quadsim.sensors.faults import FaultParams
 from quadsim.sim.closed_loop import LOG_HZ, REST_TICKS, TICK_HZ, VEHICLE_NAME, ClosedLoop
 from quadsim.sim.library import Library
+from quadsim.sim.log import FlightLog
 from quadsim.sim.parts import FlightView as FlightView
 from quadsim.sim.parts import State as State
 from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.sim.vehicles import Vehicles
+from quadsim.vehicle.disturbances import MotorChange, Push, WindChange
 
 #: A name in ``config/``, or the path of a file.
 Name = str | PathLike[str]
@@ -211,6 +216,91 @@ class Simulation(FlightView):
     def flight(self) -> Flight:
         """What has been flown so far, to be scored, plotted and written."""
         return Flight.of_simulation(self._loop)
+
+    def log(self, since_s: float = 0.0) -> FlightLog:
+        """Tracks of the flight so far, or of its end alone; without scores, and so quick.
+
+        Args:
+            since_s: time from which on, s.
+        """
+        return self._loop.log(0.0, max(0, round(since_s * 1e9)))
+
+    # ---- what goes wrong -----------------------------------------------------------------------
+
+    def push(
+        self,
+        force_W_N: ArrayLike = (0.0, 0.0, 0.0),
+        torque_B_Nm: ArrayLike = (0.0, 0.0, 0.0),
+        duration_s: float = 0.5,
+    ) -> None:
+        """Push the vehicle from now on, for some time.
+
+        Args:
+            force_W_N: (3,) at the centre of mass, east, north and up, N.
+            torque_B_Nm: (3,) about the body's axes, N m.
+            duration_s: how long.
+        """
+        force, torque = (tuple(np.asarray(v, float).tolist()) for v in (force_W_N, torque_B_Nm))
+        now = {"at_s": self.time_s, "duration_s": duration_s}
+        self._loop.disturb(
+            from_mapping(Push, now | {"force_W_N": force, "torque_B_Nm": torque}, "push")
+        )
+
+    def fail_motor(self, index: int, effectiveness: float = 0.0) -> None:
+        """Weaken a motor from now on.
+
+        Args:
+            index: of the motor, from 0.
+            effectiveness: share of thrust and torque that is left; 0 is lost, 1 healthy.
+        """
+        keys = {"at_s": self.time_s, "index": index, "effectiveness": effectiveness}
+        self._loop.disturb(from_mapping(MotorChange, keys, "fail_motor"))
+
+    def set_wind(self, wind_W_mps: ArrayLike, rise_s: float = 1.0) -> None:
+        """Let the mean wind become another one.
+
+        Args:
+            wind_W_mps: (3,) velocity of the air, east, north and up, m/s.
+            rise_s: how long the change takes.
+        """
+        wind = np.asarray(wind_W_mps, float).tolist()
+        keys = {"at_s": self.time_s, "wind_W_mps": wind, "rise_s": rise_s}
+        self._loop.disturb(from_mapping(WindChange, keys, "set_wind"))
+
+    def fail_sensor(
+        self,
+        sensor: str,
+        fault: str,
+        value: ArrayLike = (),
+        duration_s: float = 0.0,
+        channel: str = "",
+    ) -> None:
+        """Let a sensor fail from now on.
+
+        Args:
+            sensor: its kind, as in :attr:`sensors`.
+            fault: ``outage`` and ``spoofing`` of a GNSS receiver; ``stuck``, ``frozen``,
+                ``noisier``, ``bias``, ``dropout`` and ``delay`` of any.
+            value: as the fault wants; see :class:`quadsim.sensors.faults.FaultParams`.
+            duration_s: how long; 0: until the end.
+            channel: what of the sensor, such as ``accel``; empty for all.
+        """
+        keys = {
+            "fault": fault, "at_s": self.time_s, "duration_s": duration_s,
+            "value": np.atleast_1d(np.asarray(value, float)).tolist(), "channel": channel,
+        }  # fmt: skip
+        self._loop.fail_sensor(sensor, from_mapping(FaultParams, keys, "fail_sensor"))
+
+    def set_gains(self, changes: Mapping[str, Any]) -> None:
+        """Fly on with other gains.
+
+        Args:
+            changes: dotted keys of an autopilot file: ``{"position.position_gain_xy": 1.5}``.
+        """
+        params = unflatten(
+            AutopilotParams, flatten(self.scenario.autopilot) | dict(changes), "set_gains"
+        )
+        self._loop.set_autopilot(params)
 
     # ---- commands ------------------------------------------------------------------------------
 

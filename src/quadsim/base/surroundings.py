@@ -8,12 +8,15 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import socket
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from quadsim import __version__
+from quadsim.base.errors import InputError
 
+LOCALHOST = "127.0.0.1"
 _PACKAGES = ("numpy", "scipy", "numba", "rosbags", "mcap", "rclpy")
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
@@ -49,3 +52,22 @@ def machine() -> dict[str, Any]:
 def browser() -> str | None:
     """Path of an installed Chromium or Chrome; None if there is none."""
     return next((path for name in _BROWSERS if (path := shutil.which(name))), None)
+
+
+def free_port(bind: str = LOCALHOST, port: int = 0) -> int:
+    """A port that nobody listens at: the one asked for, or any.
+
+    Raises:
+        InputError: it is taken.
+    """
+    family = socket.AF_INET6 if ":" in bind else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((bind, port))
+        except OSError as error:
+            raise InputError(
+                f"port {port} at {bind} cannot be had ({error.strerror}); choose another with"
+                " --port"
+            ) from None
+        return int(probe.getsockname()[1])

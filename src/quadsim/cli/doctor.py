@@ -42,6 +42,7 @@ OPTIONAL = {
     "allantools": "checks of sensors (pip install 'quadsim[lab]')",
     "pyarrow": "campaigns, tables of Arrow (pip install 'quadsim[lab]')",
     "rasterio": "terrain from GeoTIFF (pip install 'quadsim[terrain]')",
+    "nicegui": "quadsim ui: fly, tune and compare in a browser (pip install 'quadsim[ui]')",
     "distributed": "campaigns on a Dask cluster (pip install 'quadsim[cluster]')",
     "tf2_msgs": "transforms on /tf and /tf_static",
     "launch_ros": "ros2 launch quadsim sim.launch.py",

@@ -12,15 +12,19 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.errors import FlightError
+from quadsim.base.errors import FlightError, InputError
+from quadsim.base.parameters import pack
 from quadsim.control.joystick import Sticks
+from quadsim.control.parameters import AutopilotParams
 from quadsim.estimation.interface import rejected_sensors
 from quadsim.estimation.reference_filters.gps_ins import gps_ins_begin_at
 from quadsim.mission.flight.flight import FlightManager
 from quadsim.mission.script import Script
 from quadsim.mission.swarms import moved_command
-from quadsim.sensors import ahrs
-from quadsim.sensors.faults import fault_changes
+from quadsim.sensors import SENSORS, ahrs
+from quadsim.sensors.devices import check_faults
+from quadsim.sensors.faults import FaultParams, fault_changes
+from quadsim.sensors.model import set_faults
 from quadsim.sensors.rangefinder import RangefinderParams
 from quadsim.sim.log import (
     CRASH_REST_NS,
@@ -37,6 +41,11 @@ from quadsim.sim.parts import OwnParts
 from quadsim.sim.scenario import Scenario
 from quadsim.sim.vehicles import Vehicles
 from quadsim.vehicle.contact.contact import CRASHES
+from quadsim.vehicle.disturbances import (
+    Disturbance,
+    check_disturbances,
+    pack_disturbances,
+)
 from quadsim.vehicle.disturbances import changes as disturbance_changes
 from quadsim.vehicle.faults import fault_words
 from quadsim.vehicle.outline import outline_m
@@ -172,6 +181,9 @@ class ClosedLoop:
         self._flown = 0
         self.events: list[Event] = []
         self._faults = fault_events(scenario, index + 1)
+        self._disturbances = list(scenario.disturbances)
+        self._sensor_faults = {kind: list(faults) for kind, faults in scenario.faults.items()}
+        self._number = index + 1
         #: Name of the estimate that is flown on.
         self.flies_on: str = scenario.estimator.filter
         #: Whether the take-off waits, for firmware that is not ready yet.
@@ -187,6 +199,57 @@ class ClosedLoop:
         """Live (1,) records of this moment, for kernels."""
         names = {name: self._states[name] for name in ("odometry", "setpoint", "command")}
         return {**names, "truth": self._states["truth"][:, 0]}
+
+    # ---- changes from outside -------------------------------------------------------------------
+
+    def disturb(self, item: Disturbance) -> None:
+        """Let something befall the vehicle that the scenario has not planned.
+
+        Args:
+            item: at a time that has not passed.
+
+        Raises:
+            InputError: it cannot happen to this vehicle, or too much happens at once.
+        """
+        befalls = [*self._disturbances, item]
+        check_disturbances(befalls, self.scenario.vehicle, self._number, "disturbance")
+        coming = [each for each in befalls if self._is_coming(disturbance_changes([each]))]
+        self.setup["disturbances"] = pack_disturbances(coming, self._number)
+        self._disturbances = befalls
+        self._expect(disturbance_changes([item], self._number), "disturbance", "")
+
+    def fail_sensor(self, kind: str, fault: FaultParams) -> None:
+        """Let a sensor fail in a way that the scenario has not planned.
+
+        Raises:
+            InputError: the vehicle has no such sensor, or the fault does not fit it.
+        """
+        sensors = self.scenario.sensors
+        if kind not in sensors:
+            raise InputError(f"no sensor {kind!r}; the vehicle has {', '.join(sorted(sensors))}")
+        acting = [
+            each
+            for each in self._sensor_faults.get(kind, [])
+            if not each.duration_s or self._is_coming(fault_changes([each]))
+        ]
+        faults = [*acting, fault]
+        check_faults(kind, sensors[kind], faults, kind)
+        self._sensor_faults[kind] = faults
+        set_faults(self.state[kind]["outbox"][0], SENSORS[kind], sensors[kind], faults)
+        self._expect(fault_changes([fault]), "fault", f"{kind}: ")
+
+    def set_autopilot(self, params: AutopilotParams) -> None:
+        """Control with other gains from now on; the mission keeps its own parameters."""
+        self.setup["autopilot"] = pack(params)
+
+    def _is_coming(self, stamps: list[tuple[int, str]]) -> bool:
+        """Whether the last of some changes is still to come."""
+        return stamps[-1][0] >= self.stamp_ns
+
+    def _expect(self, stamps: list[tuple[int, str]], name: str, before: str) -> None:
+        """Keep changes as events, each when it comes."""
+        events = [Event(stamp_ns, WARN, name, f"{before}{words}") for stamp_ns, words in stamps]
+        self._faults = sorted([*self._faults, *events])
 
     def go_blind(self) -> None:
         """Let the error-state filter go on by the IMU alone."""
@@ -377,11 +440,15 @@ class ClosedLoop:
             self.tell_timeout()
         return self.log(wall_s)
 
-    def log(self, wall_s: float) -> FlightLog:
-        """What has been flown so far."""
-        rows = self.rows()
+    def log(self, wall_s: float, since_ns: int = 0) -> FlightLog:
+        """What has been flown so far, or since a stamp."""
+
+        def newest(records: NDArray[np.record]) -> NDArray[np.record]:
+            return records[np.searchsorted(records["stamp_ns"], since_ns) :]
+
+        rows = newest(self.rows())
         estimated = rows[rows["estimated"] != 0]
-        fixes = self.samples("gnss")
+        fixes = newest(self.samples("gnss"))
         gnss = replace(
             Track.empty(len(fixes), with_sigma=True),
             stamp_ns=fixes["stamp_ns"],
@@ -391,13 +458,15 @@ class ClosedLoop:
         assert gnss.sigma is not None
         gnss.sigma[:, :3] = np.sqrt(fixes["p_variance"])
         gnss.sigma[:, 3:6] = np.sqrt(fixes["v_variance"])
-        felt = self.samples("imu")
+        felt = newest(self.samples("imu"))
         stated = np.sqrt(self.setup.accel_covariance[::4])
-        yaw = self._reference[: self._flown, 3]
+        first = int(np.searchsorted(self._reference_ns[: self._flown], since_ns))
+        wished = self._reference[first : self._flown]
+        yaw = wished[:, 3]
         reference = replace(
-            Track.empty(self._flown),
-            stamp_ns=self._reference_ns[: self._flown],
-            p_W=self._reference[: self._flown, :3],
+            Track.empty(len(wished)),
+            stamp_ns=self._reference_ns[first : self._flown],
+            p_W=wished[:, :3],
             q_WB=np.stack(
                 [np.cos(yaw / 2), np.zeros_like(yaw), np.zeros_like(yaw), np.sin(yaw / 2)], axis=1
             ),

@@ -126,6 +126,11 @@ class FlightView:
         """State of the autopilot: ``disarmed``, ``takeoff``, ``mission``, ``landing``, ..."""
         return self._loop.manager.state
 
+    @property
+    def events(self) -> list[Event]:
+        """What has happened so far: changes of state, faults, crashes."""
+        return list(self._loop.events)
+
     @cached_property
     def airframe(self) -> AirframeParams:
         """The vehicle as the controller is told it: mass, rotors, limits."""

@@ -26,7 +26,7 @@ from quadsim.sim.swarm import Swarm
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.view.feed import ESTIMATES, ODOMETRY, TOPICS, Feed, Mounts
 from quadsim.view.layout import TABS, layout
-from quadsim.view.scenery import MARGIN_M, GroundPatch, draw_scene
+from quadsim.view.scenery import draw_scene
 from quadsim.view.vehicle import (
     BLIND,
     COLOURS,
@@ -36,6 +36,7 @@ from quadsim.view.vehicle import (
     DrawnTime,
     VehicleView,
 )
+from quadsim.view.world_shapes import MARGIN_M, GroundPatch
 from quadsim.world.scene.scene import EMPTY_SCENE
 
 APPLICATION = "quadsim"

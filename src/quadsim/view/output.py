@@ -19,8 +19,8 @@ from urllib.parse import quote
 import rerun as rr
 
 from quadsim.base.errors import InputError, QuadsimError
+from quadsim.base.surroundings import LOCALHOST, free_port
 
-LOCALHOST = "127.0.0.1"
 #: Until a viewer must listen, s.
 PATIENCE_S = 30.0
 #: Rerun's own words for memory: a number with a unit, or a share of the machine's.
@@ -70,25 +70,6 @@ def check_bind(text: str) -> str:
         return str(ipaddress.ip_address(text))
     except ValueError:
         raise InputError(f"--bind: {text!r} is no address; {LOCALHOST} is this machine") from None
-
-
-def free_port(bind: str, port: int = 0) -> int:
-    """A port that nobody listens at: the one asked for, or any.
-
-    Raises:
-        InputError: it is taken.
-    """
-    family = socket.AF_INET6 if ":" in bind else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((bind, port))
-        except OSError as error:
-            raise InputError(
-                f"port {port} at {bind} cannot be had ({error.strerror}); choose another with"
-                " --port"
-            ) from None
-        return int(probe.getsockname()[1])
 
 
 def has_display() -> bool:

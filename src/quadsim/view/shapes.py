@@ -63,7 +63,7 @@ def joined_meshes(parts: Sequence[Triangles]) -> Triangles:
     )
 
 
-def _solid(mesh: Any, colour: Colour) -> Triangles:
+def solid(mesh: Any, colour: Colour) -> Triangles:
     """A mesh of trimesh; each face gets corners of its own, so that edges stay sharp."""
     points = np.asarray(mesh.triangles, float).reshape(-1, 3)
     colours = np.broadcast_to(np.array(colour, np.uint8), points.shape).copy()
@@ -73,7 +73,7 @@ def _solid(mesh: Any, colour: Colour) -> Triangles:
 def _rod(begin: Array, end: Array, radius_m: float, colour: Colour) -> Triangles:
     from trimesh.creation import cylinder
 
-    return _solid(cylinder(radius=radius_m, segment=np.array([begin, end]), sections=10), colour)
+    return solid(cylinder(radius=radius_m, segment=np.array([begin, end]), sections=10), colour)
 
 
 def _box(size_m: Vec3, middle: Array, colour: Colour) -> Triangles:
@@ -81,7 +81,7 @@ def _box(size_m: Vec3, middle: Array, colour: Colour) -> Triangles:
 
     mesh = box(extents=size_m)
     mesh.apply_translation(middle)
-    return _solid(mesh, colour)
+    return solid(mesh, colour)
 
 
 def _blades(radius_m: float, direction: float) -> Triangles:

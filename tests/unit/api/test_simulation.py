@@ -143,3 +143,96 @@ def test_the_public_names():
         assert getattr(quadsim, name).__doc__
     with pytest.raises(AttributeError, match="nothing"):
         _ = quadsim.nothing
+
+
+# ---- what goes wrong at run time ---------------------------------------------------------------
+
+
+def hovering(**options):
+    """A vehicle that has hovered for some seconds, on the truth: no noise of an estimate."""
+    simulation = quadsim.Simulation("hover", seed=7, duration_s=60.0, fly_on="truth", **options)
+    simulation.step(round(8.0 / simulation.control_period_s))
+    return simulation
+
+
+def events(simulation, name):
+    return [event.message for event in simulation.flight().events if event.name == name]
+
+
+def test_a_push_gives_the_impulse():
+    pushed, free = hovering(), hovering()
+    mass_kg = pushed.scenario.vehicle.mass_kg
+    pushed.push((0.0, 0.4 * mass_kg / 0.02, 0.0), duration_s=0.02)
+    steps = round(0.02 / pushed.control_period_s)
+    gained = pushed.step(steps).v_W - free.step(steps).v_W
+    np.testing.assert_allclose(gained, (0.0, 0.4, 0.0), atol=0.01)  # F dt / m
+    pushed.step(steps)
+    assert len(events(pushed, "disturbance")) == 2  # it begins and ends
+
+
+def test_a_push_that_the_scenario_plans_gives_the_same_flight():
+    """The run-time call against the events of a scenario file."""
+    event = {"kind": "push", "at_s": 8.0, "duration_s": 0.5, "force_W_N": [3.0, 0.0, 0.0]}
+    planned, free = hovering(changes={"events": [event]}), hovering()
+    free.push((3.0, 0.0, 0.0), duration_s=0.5)
+    for simulation in (planned, free):
+        simulation.step(1000)
+    np.testing.assert_array_equal(planned.state.p_W, free.state.p_W)
+
+
+def test_wind_carries_what_hovers_off_and_the_loop_brings_it_back():
+    simulation = hovering()
+    simulation.set_wind((6.0, 0.0, 0.0), rise_s=0.5)
+    before = simulation.state.p_W[0]
+    drift = [simulation.step(50).p_W[0] - before for _ in range(20)]
+    assert max(drift) > 0.05
+
+
+def test_a_lost_motor_stands_still():
+    simulation = hovering()
+    simulation.fail_motor(1)
+    simulation.step(100)
+    speeds = simulation.rotor_speed_radps
+    assert speeds[1] < 0.1 * speeds[0]
+    assert events(simulation, "disturbance") == ["motor 1 lost"]
+    with pytest.raises(quadsim.InputError, match="index"):
+        simulation.fail_motor(7)
+
+
+def test_a_sensor_that_fails_says_what_the_fault_makes_it_say():
+    simulation = hovering()
+    simulation.fail_sensor("barometer", "stuck", 90_000.0)
+    simulation.fail_sensor("gnss", "outage", duration_s=1.0)
+    simulation.step(500)
+    assert simulation.sensors["barometer"]["pressure_pa"] == 90_000.0
+    assert np.isnan(simulation.sensors["gnss"]["p_W"]).all()
+    simulation.step(500)
+    assert np.isfinite(simulation.sensors["gnss"]["p_W"]).all()
+    for _ in range(40):  # those that are over make room
+        simulation.fail_sensor("gnss", "outage", duration_s=0.01)
+        simulation.step(10)
+    for sensor, fault in (("gnss", "bad luck"), ("teapot", "stuck"), ("imu", "outage")):
+        with pytest.raises(quadsim.InputError):
+            simulation.fail_sensor(sensor, fault)
+    assert simulation.sensors["barometer"]["pressure_pa"] == 90_000.0  # the refused changed none
+
+
+def test_other_gains_fly_on_as_a_file_with_them_would_have():
+    changes = {"position.position_gain_xy": 0.9, "attitude.tilt_gain": 8.0}
+    simulation = quadsim.Simulation("hover", seed=7, duration_s=20.0)
+    simulation.set_gains(changes)
+    named = {f"autopilot.{key}": value for key, value in changes.items()}
+    same = quadsim.Simulation("hover", seed=7, duration_s=20.0, changes=named)
+    np.testing.assert_array_equal(simulation.step(3000).p_W, same.step(3000).p_W)
+    with pytest.raises(quadsim.InputError, match="position_gain_xy"):
+        simulation.set_gains({"position.position_gain_xy": -1.0})
+
+
+def test_the_end_of_a_log_is_that_of_the_whole():
+    simulation = hovering()
+    whole, end = simulation.log(), simulation.log(since_s=6.0)
+    assert 0 < len(end.truth) < len(whole.truth)
+    assert end.truth.stamp_ns[0] >= 6_000_000_000
+    np.testing.assert_array_equal(end.truth.p_W, whole.truth.p_W[-len(end.truth) :])
+    np.testing.assert_array_equal(end.reference.p_W, whole.reference.p_W[-len(end.reference) :])
+    assert end.gnss.stamp_ns[0] >= 6_000_000_000

@@ -22,6 +22,7 @@ from quadsim.bag.reading import open_bag
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import load
+from quadsim.base.surroundings import free_port
 from quadsim.control.parameters import FenceParams
 from quadsim.sim.log import Event, Track
 from quadsim.vehicle.parameters import VehicleParams
@@ -29,8 +30,9 @@ from quadsim.view import output
 from quadsim.view.feed import Feed, Mounts
 from quadsim.view.flights import Picture, draw_bag, new_recording
 from quadsim.view.motion import ROTOR_SLOWING
-from quadsim.view.scenery import GroundPatch, draw_scene, terrain_shape
+from quadsim.view.scenery import draw_scene
 from quadsim.view.vehicle import DrawnTime, VehicleView
+from quadsim.view.world_shapes import GroundPatch, terrain_shape
 from quadsim.world.scene.obstacles import Box, Cylinder, Obstacle, Plane, Pose, Sphere
 from quadsim.world.scene.scene import scene_of
 from quadsim.world.scene.terrain import Heightmap, terrain_arrays
@@ -261,7 +263,7 @@ def test_a_port_that_is_taken_is_named():
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(InputError, match="--port"):
-            output.free_port("127.0.0.1", taken.getsockname()[1])
+            free_port("127.0.0.1", taken.getsockname()[1])
 
 
 def test_the_viewer_is_told_to_tell_nobody(tmp_path):

@@ -27,7 +27,7 @@ from quadsim.sim.scenario import load_scenario
 from quadsim.view.feed import ODOMETRY, TOPICS, Feed, Mounts
 from quadsim.view.flights import Picture, vehicle_name, wanted
 from quadsim.view.output import Viewer
-from quadsim.view.scenery import GroundPatch
+from quadsim.view.world_shapes import GroundPatch
 from quadsim.wire.decode import decode
 
 DRAW_PERIOD_S = 0.1

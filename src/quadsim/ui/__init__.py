@@ -1,0 +1,1 @@
+"""``quadsim ui``: fly, tune and compare on one page of a browser on this machine."""

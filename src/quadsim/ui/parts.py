@@ -1,0 +1,53 @@
+"""Small things that all tabs of the page share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from nicegui import ui
+
+from quadsim.base.errors import QuadsimError
+from quadsim.ui.choices import AS_SCENARIO
+
+#: Look of lists and fields.
+DENSE = "dense outlined options-dense hide-bottom-space"
+#: How a choice that the scenario makes is called.
+SCENARIO_SAYS = "as the scenario"
+
+
+@contextmanager
+def errors_told() -> Iterator[None]:
+    """Tell an error of the block on the page, in one line."""
+    try:
+        yield
+    except QuadsimError as error:
+        ui.notify(" ".join(str(error).split()), type="negative", timeout=8000, close_button="close")
+
+
+def heading(text: str) -> None:
+    """The title of a group of controls."""
+    ui.label(text).classes("text-xs font-bold uppercase tracking-wide opacity-60 mt-2")
+
+
+def file_choice(setup: object, name: str, known: Sequence[str]) -> ui.select:
+    """A list of files, to which a path may be typed, for a choice of the set-up.
+
+    Args:
+        setup: has the choice as an attribute.
+        name: of the attribute, and the label.
+        known: names of the files.
+    """
+
+    def choose(event: Any) -> None:
+        value = event.value
+        setattr(setup, name, AS_SCENARIO if value in (None, SCENARIO_SAYS) else value)
+
+    now = getattr(setup, name) or SCENARIO_SAYS
+    options = list(dict.fromkeys([SCENARIO_SAYS, *known, now]))
+    select = ui.select(
+        options, label=name, value=now, on_change=choose, with_input=True,
+        new_value_mode="add-unique",
+    )  # fmt: skip
+    return select.props(DENSE).classes("w-full").mark(name)

@@ -1,0 +1,153 @@
+"""The flight in three dimensions: world, vehicle, ghost of the estimate, trails, cameras."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from nicegui import ui
+from nicegui.elements.scene.scene_object3d import Object3D
+from scipy.spatial.transform import Rotation
+
+from quadsim.sim.log import Array, FlightLog, Track
+from quadsim.ui.charts import ESTIMATE, REFERENCE, TRUTH
+from quadsim.ui.live_flight import LiveFlight
+from quadsim.ui.models import Models
+from quadsim.ui.workspace import Workspace
+from quadsim.view.motion import heading, xyzw
+from quadsim.view.shapes import UP
+from quadsim.view.world_shapes import MARGIN_M
+
+SKY, WAYPOINT = "#d6e4f0", "#009e73"
+#: Least time between two points of a trail, s.
+TRAIL_S = 0.04
+#: Error at which the ghost is seen, over the vehicle's reach.
+GHOST_SHARE = 0.2
+CAMERAS = ("overview", "chase")
+
+
+class Trail(Object3D, component="trail.js"):  # type: ignore[call-arg]
+    """A line through points, which grows."""
+
+    def __init__(self, colour: str) -> None:
+        super().__init__([], colour)
+
+    def extend(self, points: Array) -> None:
+        """Add (N, 3) points."""
+        listed = np.round(points, 3).tolist()
+        self.args[0].extend(listed)
+        self.run_method("append", listed)
+
+
+class Space:
+    """The scene of one page, which follows the flight of the workspace."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._shown: LiveFlight | None = None
+        self._drawn_s = 0.0
+        self._camera = CAMERAS[0]
+        self._moving: dict[str, Any] = {}
+        self._trails: dict[str, Trail] = {}
+        camera = ui.scene.perspective_camera(fov=45, near=0.05, far=5000.0)
+        self._scene = ui.scene(grid=False, background_color=SKY, camera=camera)
+        self._scene.classes("w-full h-full")
+        self._scene.move_camera(-7.0, -9.0, 6.0, 1.5, 1.5, 1.0, duration=0.0)
+
+    def look(self, camera: str) -> None:
+        """Choose one of :data:`CAMERAS`."""
+        self._camera = camera
+        if camera == "overview" and self._workspace.models is not None:
+            self._look_over(self._workspace.models)
+
+    def refresh(self) -> None:
+        """Draw what has been flown since the last call."""
+        live, models = self._workspace.live, self._workspace.models
+        if live is None or models is None:
+            return
+        if live is not self._shown:
+            self._begin(live, models)
+        log = live.log(self._drawn_s)
+        if not len(log.truth):
+            return
+        self._drawn_s = log.truth.stamp_ns[-1] * 1e-9 + 1e-6
+        self._extend(log)
+        self._move(log, models)
+
+    def _begin(self, live: LiveFlight, models: Models) -> None:
+        """Draw another flight from its beginning."""
+        self._shown, self._drawn_s = live, 0.0
+        scene = self._scene
+        scene.clear()
+        with scene:
+            scene.gltf(f"models/{models.world}")
+            self._moving = {
+                "vehicle": scene.group(),
+                "ghost": scene.gltf(f"models/{models.body}").material(ESTIMATE, 0.3),
+                "bound": scene.sphere(1.0).material(ESTIMATE, 0.16),
+            }
+            with self._moving["vehicle"]:
+                scene.gltf(f"models/{models.body}")
+                scene.gltf(f"models/{models.discs}").material("#555555", 0.35, "both")
+            for name in ("ghost", "bound"):
+                self._moving[name].visible(False)
+            size_m = max(0.06, 0.2 * models.reach_m)
+            for place in live.log().waypoints.tolist():
+                scene.sphere(size_m).material(WAYPOINT, 0.8).move(*place)
+            colours = {"truth": TRUTH, "estimate": ESTIMATE, "reference": REFERENCE}
+            self._trails = {name: Trail(colour) for name, colour in colours.items()}
+        self._look_over(models)
+
+    def _look_over(self, models: Models) -> None:
+        """The whole of the place that is flown over."""
+        place = models.place
+        far_m = max(1.5 * (place.half_m - MARGIN_M), 3.0)
+        x, y, z = place.x_m, place.y_m, 0.7 * self._height_m()
+        self._scene.move_camera(
+            x - 1.5 * far_m, y - 1.9 * far_m, z + 1.5 * far_m, x, y, z, duration=0.6
+        )
+
+    def _height_m(self) -> float:
+        """Middle height of the mission."""
+        places = self._shown.log().waypoints if self._shown else np.zeros((0, 3))
+        return float(places[:, 2].mean()) if len(places) else 1.0
+
+    def _extend(self, log: FlightLog) -> None:
+        tracks = {"truth": log.truth, "reference": log.reference}
+        tracks["estimate"] = next(iter(log.estimates.values()), None)
+        for name, track in tracks.items():
+            if track is not None and len(track):
+                stride = max(1, round(TRAIL_S * 1e9 * len(track) / _span_ns(track)))
+                self._trails[name].extend(track.p_W[::stride])
+
+    def _move(self, log: FlightLog, models: Models) -> None:
+        truth = log.truth
+        p_W, R_WB = truth.p_W[-1], _matrix(truth.q_WB[-1])
+        vehicle = self._moving["vehicle"]
+        vehicle.move(*p_W.tolist())
+        vehicle.rotate_R(R_WB.tolist())
+        estimate = next(iter(log.estimates.values()), None)
+        if estimate is not None and len(estimate):
+            for name in ("ghost", "bound"):
+                self._moving[name].move(*estimate.p_W[-1].tolist())
+            # a ghost within the vehicle would only hide it
+            off_m = float(np.linalg.norm(estimate.p_W[-1] - p_W))
+            self._moving["ghost"].visible(off_m > GHOST_SHARE * models.reach_m)
+            self._moving["bound"].visible(True)
+            self._moving["ghost"].rotate_R(_matrix(estimate.q_WB[-1]).tolist())
+            if estimate.sigma is not None:
+                self._moving["bound"].scale(*(3.0 * estimate.sigma[-1, :3]).tolist())
+        if self._camera == "chase":
+            ahead = _matrix(heading(truth.q_WB[-1:])[0])[:, 0]
+            eye = p_W - 9.0 * models.reach_m * ahead + 4.0 * models.reach_m * UP
+            self._scene.move_camera(*eye.tolist(), *p_W.tolist(), duration=0.15)
+
+
+def _span_ns(track: Track) -> int:
+    """Time that a track covers, as if each row lasted as long as the others."""
+    return max(1, int(track.stamp_ns[-1] - track.stamp_ns[0]) or 10_000_000)
+
+
+def _matrix(q_WB: Array) -> Array:
+    """(3, 3) rotation of a (4,) quaternion with w first."""
+    return np.asarray(Rotation.from_quat(xyzw(q_WB)).as_matrix())
