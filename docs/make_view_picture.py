@@ -56,7 +56,7 @@ LARGE, SMALL = (1600, 1000), (960, 540)
 #: Corners of where it flies.
 FLOWN_W_M = np.array([[-4.0, -4.0, 0.0], [4.0, 4.0, 2.0]])
 #: Times of the animation's pictures, s, and how long each is shown, ms.
-FRAMES_S = [3.0 + 0.25 * i for i in range(60)]
+FRAMES_S = [6.0 + 0.25 * i for i in range(60)]
 SHOWN_MS = 100
 #: What of them is shown: all but the viewer's bars.
 SHOWN = (0, 30, SMALL[0], 508)
