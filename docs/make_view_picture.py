@@ -56,8 +56,10 @@ LARGE, SMALL = (1600, 1000), (960, 540)
 #: Corners of where it flies.
 FLOWN_W_M = np.array([[-4.0, -4.0, 0.0], [4.0, 4.0, 2.0]])
 #: Times of the animation's pictures, s, and how long each is shown, ms.
-FRAMES_S = [3.0 + 0.25 * i for i in range(60)]
+FRAMES_S = [6.0 + 0.25 * i for i in range(60)]
 SHOWN_MS = 100
+#: What of them is shown: all but the viewer's bars.
+SHOWN = (0, 30, SMALL[0], 508)
 PATIENCE_S = 600.0
 LOOK_S = 3.0
 FLAGS = (
@@ -215,10 +217,11 @@ def make_animation(folder: Path, path: Path) -> None:
                 picture.lay_out()
             picture.recording.flush()
             images.append(page.picture(LOOK_S / 4.0) if images else settled(page))
+            print(f"{len(images)} of {len(FRAMES_S)}", flush=True)
 
         flights.BLOCK = 50  # messages between two looks
         draw_bag(picture, bag, duration_s=FRAMES_S[-1] + 0.5, progress=look)
-    first, *others = images
+    first, *others = (image.crop(SHOWN) for image in images)
     first.save(
         IMAGES / "view.webp", save_all=True, append_images=others, duration=SHOWN_MS, loop=0,
         quality=60, method=6,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -258,7 +259,9 @@ def precompile_rest(scenario: Scenario) -> None:
 def compile_at_once(*jobs: Callable[[Scenario], None]) -> None:
     """Do jobs at once, each in a process; what one has compiled the others take from the cache."""
     scenario = load_scenario("hover", duration_s=5.0)
-    with ProcessPoolExecutor(len(jobs), mp_context=get_context("spawn")) as processes:
+    with ProcessPoolExecutor(
+        len(jobs), get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_DFL)
+    ) as processes:  # by Ctrl-C they end without a word
         for done in [processes.submit(job, scenario) for job in jobs]:
             done.result()
     set_filled()
