@@ -60,6 +60,11 @@ FORMATS = (
             head.startswith((b"\xa3\x95\x80", b"FMT, 128,")) or path.suffix.lower() == ".bin"
         ),
     ),
+    LogFormat(
+        "blackbox",
+        "Betaflight blackbox log",
+        lambda _, head: head.startswith(b"H Product:Blackbox"),
+    ),
     LogFormat("tlog", "MAVLink telemetry log", lambda path, _: path.suffix == ".tlog"),
     LogFormat("tum", "TUM trajectory", _is_tum),
     LogFormat(
