@@ -110,13 +110,13 @@ class DataFlashWriter:
                            columns.encode())  # fmt: skip
         return self.HEAD + b"\x80" + body
 
-    def message(self, number, name, codes, columns, rows):
+    def message(self, number, name, codes, columns, rows, unit_us=1):
         """Add a message type and one message a stamp; codes: Q u64, B u8, f float, L 1e-7 deg."""
         struct_codes = codes.replace("L", "i")
         size = 3 + struct.calcsize(f"<{struct_codes}")
         self.data += self._format(number, name, codes, columns, size)
         for stamp_us in STAMPS_US:
-            packed = struct.pack(f"<{struct_codes}", stamp_us, *rows)
+            packed = struct.pack(f"<{struct_codes}", stamp_us // unit_us, *rows)
             self.data += self.HEAD + bytes((number,)) + packed
 
 
@@ -158,6 +158,29 @@ def test_a_dataflash_log_is_read_as_a_bag(dataflash):
     assert log.topics["gps/vel"] == 20
 
 
+def test_a_dataflash_log_before_2015_counts_milliseconds(tmp_path):
+    """ArduCopter 3.2: TimeMS, of a fix that of the week, and EKF1."""
+    pytest.importorskip("pymavlink")
+    writer, path = DataFlashWriter(), tmp_path / "171.bin"
+    imu = "TimeMS,GyrX,GyrY,GyrZ,AccX,AccY,AccZ"
+    writer.message(1, "IMU", "Iffffff", imu, [*FRD @ W_B, *FRD @ F_B], 1000)
+    writer.message(
+        2, "EKF1", "Ifffffffff", "TimeMS,Roll,Pitch,Yaw,VN,VE,VD,PN,PE,PD",
+        [*rotation_deg(), *NED.T @ V_W, *NED.T @ P_W], 1000,
+    )  # fmt: skip
+    writer.message(
+        3, "GPS", "IBLLffffI", "T,Status,Lat,Lng,Alt,Spd,GCrs,VZ,TimeMS",
+        [3, 474000000, 85000000, 488.0, 2.0, 90.0, -0.5, 77], 1000,
+    )  # fmt: skip
+    path.write_bytes(writer.data)
+    with open_bag(path) as bag:
+        log = read_log(bag, "/quad", with_imu=True)
+        fixes = [message.log_ns for message in bag.messages(["/quad/gps/fix"])]
+    assert (log.imu.stamp_ns == STAMPS_US * 1000).all()
+    assert fixes == (STAMPS_US * 1000).tolist()
+    check_estimate(log.estimates["ardupilot"])
+
+
 def test_what_is_no_dataflash_log_is_refused(tmp_path):
     pytest.importorskip("pymavlink")
     path = tmp_path / "empty.bin"
@@ -192,6 +215,8 @@ def test_telemetry_is_read_as_a_bag(tmp_path):
     check_estimate(log.estimates["autopilot"])
     assert (log.imu.stamp_ns == STAMPS_US * 1000).all()
     assert any("5 bytes are no message" in note for note in log.notes)
+    path.write_bytes(struct.pack(">Q", 1_700_000_000_000_000) + content[8:])
+    assert format_of(path.rename(tmp_path / "flight.log")).name == "tlog"
 
 
 def test_a_trajectory_of_tum_is_the_truth(tmp_path):
