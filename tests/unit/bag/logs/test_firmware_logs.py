@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import struct
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from transforms3d.euler import euler2mat, euler2quat
 from transforms3d.quaternions import mat2quat, quat2mat
 
@@ -13,6 +15,7 @@ from quadsim.bag.log import read_log
 from quadsim.bag.logs.formats import format_of
 from quadsim.bag.reading import open_bag
 from quadsim.base.errors import InputError
+from quadsim.cli import main
 
 #: NED axes in ENU and FRD axes in FLU, as columns.
 NED = np.array([[0, 1, 0], [1, 0, 0], [0, 0, -1.0]])
@@ -37,6 +40,11 @@ class UlogWriter:
     def _message(kind, body):
         return struct.pack("<Hc", len(body), kind.encode()) + body
 
+    def parameter(self, name, value):
+        """Add a parameter that is a float."""
+        key = f"float {name}".encode()
+        self.formats.append(self._message("P", bytes([len(key)]) + key + struct.pack("<f", value)))
+
     def topic(self, name, fields, code, rows):
         """Add a topic: ``fields`` after the timestamp as ULog has them, ``code`` of struct."""
         number = len(self.formats)
@@ -54,6 +62,9 @@ class UlogWriter:
 @pytest.fixture
 def ulog(tmp_path):
     writer, path = UlogWriter(), tmp_path / "flight.ulg"
+    writer.parameter("EKF2_ACC_NOISE", 0.35)
+    writer.parameter("EKF2_GPS_P_NOISE", 0.5)
+    writer.parameter("MC_ROLL_P", 6.5)
     writer.topic(
         "sensor_combined", "float[3] gyro_rad;float[3] accelerometer_m_s2", "6f",
         [*FRD @ W_B, *FRD @ F_B],
@@ -95,6 +106,30 @@ def test_a_ulog_that_is_cut_is_read_as_far_as_it_goes(ulog):
     ulog.write_bytes(whole[:30])
     with pytest.raises(InputError, match=r"no ULog that can be read|no message"):
         format_of(ulog).read(ulog)
+
+
+def test_the_noise_that_ekf2_was_told_is_that_of_a_replay(ulog):
+    """0.35 m/s^2 a step of 10 ms is 0.035 m/s^2/sqrt(Hz); PX4's own estimate is scored beside."""
+    pytest.importorskip("pyulog")
+    called = CliRunner().invoke(main.main, ["replay", str(ulog), "--parameters", "--json"])
+    summary = json.loads(called.stdout)
+    assert list(summary["estimators"]) == ["px4"]  # ours has no fix to start with
+    assert called.exit_code == 1
+    notes = "\n".join(summary["notes"])
+    assert "as logged: noise.accel_density 0.035" in notes
+    assert "as logged: noise.gnss_position_sigma_m [0.5, 0.5, 0.75]" in notes
+    assert "eskf: never started" in notes
+    set_by_user = ["--set", "noise.accel_density=0.2"]
+    called = CliRunner().invoke(
+        main.main, ["replay", str(ulog), "--parameters", "--json", *set_by_user]
+    )
+    assert "noise.accel_density" not in "".join(json.loads(called.stdout)["notes"])
+
+
+def test_a_bag_that_states_no_noise_is_refused(circle_bag):
+    called = CliRunner().invoke(main.main, ["replay", str(circle_bag), "--parameters"])
+    assert called.exit_code == 2
+    assert "--parameters: it states none of its filter; a ULog does" in called.stderr
 
 
 class DataFlashWriter:
