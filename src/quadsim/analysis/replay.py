@@ -5,6 +5,7 @@ One that needs the whole flight, the smoother, collects while the others run, an
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,7 @@ from quadsim.analysis.innovations import Believed, inside_of_smoothed
 from quadsim.analysis.truth import read_truth, truth_topic
 from quadsim.bag.heard import heard_of
 from quadsim.bag.log import LogReader
+from quadsim.bag.logs.log_file import NOISE
 from quadsim.bag.measurements import SENSORS, measurements
 from quadsim.bag.origin import estimator_of
 from quadsim.bag.reading import Bag, open_bag
@@ -116,6 +118,8 @@ class Settings:
         known: keys of the parameters that somebody has set; see :func:`known_keys`.
         driver: who published the bag, if not quadsim; see
             :func:`~quadsim.bag.reading.open_bag`.
+        as_logged: what the log's own filter believed of noise is taken, and its estimates are kept
+            beside those of the replay.
     """
 
     estimators: Sequence[str] = ("eskf",)
@@ -127,6 +131,7 @@ class Settings:
     changes: Sequence[str] = ()
     known: Collection[str] = ()
     driver: str | None = None
+    as_logged: bool = False
 
 
 def estimator_params(config: str | None, changes: Sequence[str] = ()) -> EstimatorParams:
@@ -251,7 +256,7 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
         judge = (
             None if settings.truth is None else truth_topic(bag, settings.namespace, settings.truth)
         )
-        reader = LogReader(bag, settings.namespace, with_estimates=False)
+        reader = LogReader(bag, settings.namespace, with_estimates=settings.as_logged)
         heard = Overheard(bag, reader)
         span_ns = _run(cast(Bag, heard), settings.namespace, list(runs.values()), progress)
         found = {name: run.finish() for name, run in runs.items()}
@@ -260,7 +265,7 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
             _judge_by(log, bag, settings.namespace, judge)
         log.arrivals = heard.arrivals(settings.namespace)
     started = {name: parts for name, parts in found.items() if len(parts[0])}
-    log.estimates = {name: track for name, (track, _) in started.items()}
+    log.estimates = {name: track for name, (track, _) in started.items()} | log.estimates
     log.inside = {name: inside for name, (_, inside) in started.items() if inside is not None}
     log.notes += notes
     log.notes += [f"{name}: never started" for name in found if name not in started]
@@ -290,12 +295,31 @@ def _params_of(
     known, field_W_T = set(settings.known) | differing_keys(settings.params), field_of(bag)
     flown = estimator_of(bag) if settings.as_flown else None
     params = settings.params if flown is None else changed(flown, settings.changes)
+    if settings.as_logged:
+        params, told = _as_logged(bag, params, known)
+        params, notes = assumed(params, known | set(told), heard_of(bag, settings.namespace, datum))
+        return params, [*notes, *(f"as logged: {key} {value}" for key, value in told.items())]
     if flown is not None:  # what it believed of the field may be another than the true one
         return params, []
     if field_W_T is not None and "magnetic_field_W_T" not in known:
         params = replace(params, magnetic_field_W_T=field_W_T)
         known.add("magnetic_field_W_T")
     return assumed(params, known, heard_of(bag, settings.namespace, datum))
+
+
+def _as_logged(
+    bag: Bag, params: EstimatorParams, known: Collection[str]
+) -> tuple[EstimatorParams, dict[str, Any]]:
+    """Parameters with the noise that a log's own filter believed in, and what that is.
+
+    Raises:
+        InputError: the log does not say.
+    """
+    told = json.loads(bag.custom.get(NOISE) or "{}")
+    if not told:
+        raise InputError(f"{bag.path}: --parameters: it states none of its filter; a ULog does")
+    told = {key: value for key, value in told.items() if key not in known}
+    return unflatten(EstimatorParams, flatten(params) | told, f"{bag.path}: --parameters"), told
 
 
 def _judge_by(log: FlightLog, bag: Bag, namespace: str, full: str) -> None:

@@ -66,6 +66,9 @@ class ReplayCommandOptions:
         metavar="SUITE",
         unset="as flown, where the bag says so, else assumptions, which are said",
     )
+    parameters: bool = option(
+        False, "take the noise that a ULog's EKF2 was told, and score its estimate beside ours"
+    )
     datum: MapOrigin = None
     truth: str | None = option(
         None,
@@ -178,10 +181,11 @@ def _settings_of(options: ReplayCommandOptions) -> list[Settings]:
                 params,
                 options.datum,
                 options.truth,
-                as_flown=file is None and sensors is None,
+                as_flown=file is None and sensors is None and not options.parameters,
                 changes=changes,
                 known=known,
                 driver=options.driver,
+                as_logged=options.parameters,
             )
         )
     return settings
