@@ -172,7 +172,7 @@ def load(path: str | PathLike[str], namespace: str = "/quad") -> Flight:
 
 def replay(
     bag: str | PathLike[str],
-    estimators: Sequence[str] = ("eskf",),
+    estimators: Sequence[str | type] = ("eskf",),
     *,
     namespace: str = "/quad",
     config: str | None = None,
@@ -184,7 +184,8 @@ def replay(
     Args:
         bag: as of :func:`load`.
         estimators: names, the one that is asked about first; ``eskf``, ``ekf7``, ``gps_ins``,
-            ``blind``, ``smoother``, or ``module:Class`` of one's own.
+            ``blind``, ``smoother``; or a class of one's own, itself or by its name
+            ``module:Class``.
         namespace: the vehicle.
         config: parameters, a name in ``config/estimators`` or a path; None takes those that the
             bag says it was flown with.
@@ -197,10 +198,12 @@ def replay(
     from quadsim.analysis.replay import Settings, estimator_params, known_keys
     from quadsim.analysis.replay import replay as run
     from quadsim.analysis.scoring import Scoring, judge_replay
+    from quadsim.base.parts import class_name
 
     texts = tuple(f"{key}={value}" for key, value in (changes or {}).items())
+    names = (one if isinstance(one, str) else class_name(one) for one in estimators)
     settings = Settings(
-        tuple(estimators),
+        tuple(names),
         namespace,
         estimator_params(config, texts),
         as_flown=config is None,

@@ -195,6 +195,11 @@ def part_of(parts: Iterable[Part], kind: str) -> Part | None:
     return next((part for part in parts if part.kind == kind), None)
 
 
+def class_name(cls: type[Any]) -> str:
+    """The name by which a class of a module is found again."""
+    return f"{cls.__module__}:{cls.__name__}"
+
+
 def given_parts(given: Mapping[str, object]) -> tuple[Part, ...]:
     """Parts that a program gives: kind to a name, keys, an object, or of sensors a list of these.
 
@@ -208,7 +213,7 @@ def given_parts(given: Mapping[str, object]) -> tuple[Part, ...]:
                 parts += parts_from({kind: each}, {}, "given")
             elif kind in FLOWN:
                 cls = each if inspect.isclass(each) else type(each)
-                parts.append(Part(kind, f"{cls.__module__}:{cls.__name__}", made=each))
+                parts.append(Part(kind, class_name(cls), made=each))
             else:
                 raise InputError(f"parts: {kind!r}; allowed: {', '.join(FLOWN)}")
     return tuple(parts)

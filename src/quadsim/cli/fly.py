@@ -60,7 +60,7 @@ class FlyOptions:
         None,
         "all vehicles in one process, not in nine each",
         flags="--swarm/--no-swarm",
-        unset="more than four, or vehicles that give way to each other or fly in formation",
+        unset="more than four, own parts, or vehicles that give way or fly in formation",
     )
     publish: str | None = option(
         None,
@@ -188,13 +188,10 @@ def fly(options: FlyOptions) -> int:
     summary = _summary(options, loaded, folder, outcome, failure)
     summary |= _graph_values(outcome, loaded, [spec.full_name for spec in specs])
     write_whole(folder / "summary.json", to_json(summary) + "\n")
-    from quadsim.base.parts import given_parts
     from quadsim.cli.show import show_flight
     from quadsim.sim.scenario import own_parts
 
-    own = options.graph.estimator
-    parts = (*own_parts(loaded), *given_parts({"estimator": own} if own else {}))
-    return show_flight(summary, parts, options.as_json)
+    return show_flight(summary, own_parts(loaded), options.as_json)
 
 
 def _described(options: FlyOptions, folder: Path) -> tuple[Scenario, list[NodeSpec]]:

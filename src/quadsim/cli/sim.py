@@ -28,7 +28,7 @@ from quadsim.cli.options import (
     command,
     given,
 )
-from quadsim.ros.graph.options import SCENARIO_SAYS, PartOptions, ScenarioOptions
+from quadsim.ros.graph.options import SCENARIO_SAYS, ScenarioOptions
 
 if TYPE_CHECKING:
     from quadsim.bag.origin import Origin
@@ -66,7 +66,6 @@ class SimOptions:
     own_parts: bool = option(
         False, "with --from-bag: run the own parts that the bag names, which are programs"
     )
-    parts: PartOptions = field(default_factory=PartOptions)
     flight: FlightOptions = field(default_factory=FlightOptions)
 
     def load(self) -> tuple[Scenario, Origin | None]:
@@ -80,12 +79,9 @@ class SimOptions:
         from quadsim.sim.scenario import own_parts
 
         if self.from_bag is None:
-            own, estimator = self.parts.split()
-            others = {
-                "duration_s": self.duration_s, "vehicles": self.count, "estimator": estimator
-            }  # fmt: skip
-            return self.scenario.load(parse_changes(self.changes) | own, **others), None
-        of_run = {*given(ScenarioOptions), *given(PartOptions), "changes", "count", "duration"}
+            others = {"duration_s": self.duration_s, "vehicles": self.count}
+            return self.scenario.load(parse_changes(self.changes), **others), None
+        of_run = {*given(ScenarioOptions), "changes", "count", "duration"}
         if flags := [flag for name, flag in given().items() if name in of_run]:
             raise InputError(f"--from-bag: repeats the run as it was; leave out {', '.join(flags)}")
         origin = origin_of(self.from_bag)

@@ -15,7 +15,7 @@ from quadsim.base.changes import changes_by_file, given_keys, set_keys
 from quadsim.base.errors import InputError, shown
 from quadsim.base.files import find
 from quadsim.base.parameters import P, Spec, Vec3, from_mapping
-from quadsim.base.parts import Part, parts_from
+from quadsim.base.parts import Part, parts_from, parts_out
 from quadsim.control.airframe import AirframeParams
 from quadsim.control.parameters import AutopilotParams, FenceParams, FlightParams
 from quadsim.control.reciprocal import GiveWayParams
@@ -284,6 +284,11 @@ class Scenario:
         together = any(isinstance(item, Formation | Gather) for item in self.items)
         return together or self.file.swarm.avoid
 
+    @property
+    def parts_of_the_loop(self) -> tuple[Part, ...]:
+        """Own parts that fly in the closed loop alone, also where a node runs that."""
+        return tuple(part for part in self.parts if part.kind != "estimator" or part.arguments)
+
     def offsets_W_m(self, count: int) -> list[Vec3]:
         """By how much the places of its mission are moved for each of ``count`` vehicles."""
         start = self.file.start
@@ -412,7 +417,8 @@ def load_scenario(
             ``sensors.gnss`` alone is the name of another device).
         library: where the files are read; None: anew.
             Own parts are set as ``parts.controller`` and ``parts.controller.gain``.
-        overrides: keys of :class:`ScenarioFile` to set instead of the file's; None keeps it.
+        overrides: keys of :class:`ScenarioFile`, and ``parts``, to set instead of the file's; None
+            keeps it.
 
     Raises:
         InputError: one line that names the file, the key and what is allowed.
@@ -460,6 +466,8 @@ def read_scenario(
         InputError: as of :func:`load_scenario`.
     """
     library = library or Library()
+    overrides = dict(overrides)
+    content = content | {"parts": overrides.pop("parts")} if "parts" in overrides else content
     changed = changes_by_file(changes or {}, (*_FILES, "sensors", "parts"))
     set_keys(content, changed[""], ScenarioFile, str(path))
     where = _where(path, changed[""])
@@ -501,7 +509,7 @@ def read_scenario(
         disturbances=disturbances_from(events, where),
         commands=commands_from(commands, where),
         ahrs=attitude_device(devices, estimator, file, where),
-        overrides=_options(overrides),
+        overrides=_options(overrides) | ({"parts": parts_out(parts)} if changed["parts"] else {}),
         parts=parts,
     )
     check_scenario(scenario)

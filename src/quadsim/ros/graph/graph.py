@@ -16,7 +16,7 @@ from quadsim.bag.origin import run_facts
 from quadsim.base.errors import InputError
 from quadsim.base.options import option
 from quadsim.base.parameters import IsDataclass, flatten
-from quadsim.base.parts import Part, part_of
+from quadsim.base.parts import part_of
 from quadsim.estimation.eskf.parameters import ERROR_STATE
 from quadsim.ros.graph.driver_choice import Drivers, choose
 from quadsim.ros.graph.options import Arm, GraphOptions, Record, ScenarioOptions, bag_of
@@ -170,7 +170,7 @@ def _chosen(
         "estimator": {
             **sim_time,
             **place,
-            "own": options.estimator or _own_estimator(scenario),
+            "own": _own_estimator(scenario),
             "beside": list(options.beside),
         },
         "autopilot": {**sim_time, "auto_start": options.arm, "joystick": options.joystick or ""},
@@ -195,14 +195,11 @@ def _refuse(scenario: Scenario, options: GraphOptions, drivers: Drivers) -> None
             f"{scenario.path}: estimator: {scenario.file.estimator} flies on"
             f" {scenario.estimator.filter}, in the closed loop alone: quadsim sim"
         )
-    others = [part for part in scenario.parts if part.kind != "estimator" or part.arguments]
-    if others:
+    if together := scenario.parts_of_the_loop:
         raise InputError(
-            f"{scenario.path}: {others[0]}: the graph flies on own estimators alone, without"
-            " arguments; fly it without ROS: quadsim sim"
+            f"{scenario.path}: {together[0]}: is flown by the node swarm: quadsim fly --swarm, or"
+            " swarm.launch.py; the node estimator runs own estimators without arguments"
         )
-    if options.estimator:
-        Part("estimator", options.estimator).load()
     if options.count > 1 and options.driver_namespace and drivers.entries:
         raise InputError(
             f"driver_namespace: {options.driver_namespace!r} with {options.count} vehicles, which"

@@ -40,45 +40,6 @@ def bag_of(record: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class ScenarioOptions:
-    """What flies: a scenario, and what is otherwise than its file says."""
-
-    scenario: str = option("square", "a scenario of config/scenarios, or a file")
-    vehicle: str | None = option(
-        None, "a vehicle of config/vehicles, or a file", unset=SCENARIO_SAYS
-    )
-    sensors: str | None = option(
-        None, "a sensor suite of config/sensors/suites, or a file", unset=SCENARIO_SAYS
-    )
-    autopilot: str | None = option(
-        None, "gains of config/autopilots, or a file", unset=SCENARIO_SAYS
-    )
-    seed: LaunchSeed = None
-
-    def load(self, changes: Mapping[str, Any] | None = None, **others: Any) -> Scenario:
-        """The scenario.
-
-        Args:
-            changes: as of :func:`quadsim.sim.scenario.load_scenario`.
-            others: further keys of its file to set.
-
-        Raises:
-            InputError: naming file, key and what is allowed.
-        """
-        from quadsim.sim.scenario import load_scenario
-
-        return load_scenario(
-            self.scenario,
-            changes,
-            vehicle=self.vehicle,
-            sensors=self.sensors,
-            autopilot=self.autopilot,
-            seed=self.seed,
-            **others,
-        )
-
-
-@dataclass(frozen=True)
 class PartOptions:
     """Own parts of the user in the place of ours: docs/parts.md."""
 
@@ -109,6 +70,48 @@ class PartOptions:
             given["estimator"], file = file, None
         changes: dict[str, Any] = {f"parts.{kind}": name for kind, name in given.items() if name}
         return changes | ({"parts.sensor": list(self.sensor)} if self.sensor else {}), file
+
+
+@dataclass(frozen=True)
+class ScenarioOptions:
+    """What flies: a scenario, and what is otherwise than its file says."""
+
+    scenario: str = option("square", "a scenario of config/scenarios, or a file")
+    vehicle: str | None = option(
+        None, "a vehicle of config/vehicles, or a file", unset=SCENARIO_SAYS
+    )
+    sensors: str | None = option(
+        None, "a sensor suite of config/sensors/suites, or a file", unset=SCENARIO_SAYS
+    )
+    autopilot: str | None = option(
+        None, "gains of config/autopilots, or a file", unset=SCENARIO_SAYS
+    )
+    seed: LaunchSeed = None
+    parts: PartOptions = field(default_factory=PartOptions)
+
+    def load(self, changes: Mapping[str, Any] | None = None, **others: Any) -> Scenario:
+        """The scenario.
+
+        Args:
+            changes: as of :func:`quadsim.sim.scenario.load_scenario`.
+            others: further keys of its file to set.
+
+        Raises:
+            InputError: naming file, key and what is allowed.
+        """
+        from quadsim.sim.scenario import load_scenario
+
+        own, estimator = self.parts.split()
+        return load_scenario(
+            self.scenario,
+            {**(changes or {}), **own},
+            estimator=estimator,
+            vehicle=self.vehicle,
+            sensors=self.sensors,
+            autopilot=self.autopilot,
+            seed=self.seed,
+            **others,
+        )
 
 
 @dataclass(frozen=True)
@@ -144,9 +147,6 @@ class GraphOptions:
         "other estimators to run, and to score, too: odometry/<name> (several with commas)",
         metavar="NAMES",
         commas=True,
-    )
-    estimator: str = option(
-        "", "own estimator to fly on, module:Class: docs/parts.md", metavar="NAME", unset="ours"
     )
     joystick: Joystick = None
     recording: Recording = field(default_factory=Recording)

@@ -214,29 +214,31 @@ class EstimatorNode(QuadsimNode):
 
     def _tell(self, method: str, *values: Any) -> None:
         """Hand a measurement to the filter, to those beside and to the own one."""
-        for estimator in (self.filter, *self._beside.values()):
-            getattr(estimator, method)(*values)
-        if self._own is not None:
-            self._tell_own(method, *values)
+        for estimator in (self.filter, *self._beside.values(), self._own):
+            if estimator is not None:
+                self._hand_over(estimator, method, *values)
 
-    def _tell_own(self, method: str, *values: Any) -> None:
-        """Hand a message to the own estimator; one that raises is given up."""
+    def _hand_over(self, estimator: AnyEstimator, method: str, *values: Any) -> str:
+        """Hand a message to an estimator, and give its verdict; one that raises is given up."""
         try:
-            getattr(self._own, method)(*values)
+            return str(getattr(estimator, method)(*values))
         except PartError as error:
-            self._give_up(error)
+            self._give_up(estimator, error)
+            return "failed"
 
-    def _give_up(self, error: PartError) -> None:
-        """Fly on the filter after all, and land."""
-        self._all.remove(self._flown)
-        self._own = None
-        self._odometry_writer = OdometryWriter(
-            "map", self.frame("base_link"), self.filter.odometry()
-        )
-        self.get_logger().error(f"{error}; flies on the filter, and lands")
+    def _give_up(self, estimator: AnyEstimator, error: PartError) -> None:
+        """Go on without an own estimator; if the vehicle flies on it, on the filter, and land."""
+        self._all.remove(estimator)
+        self._beside = {name: one for name, one in self._beside.items() if one is not estimator}
+        self._others_outputs = [one for one in self._others_outputs if one[0] is not estimator]
+        self.get_logger().error(str(error))
         self.events.publish(make_event(self._stamp_ns, 2, PART_FAILED, str(error)))
-        self._landing = self.create_client(Trigger, "land")
-        self._landing.call_async(Trigger.Request())
+        if estimator is self._own:
+            self._own = None
+            body = self.frame("base_link")
+            self._odometry_writer = OdometryWriter("map", body, self.filter.odometry())
+            self._landing = self.create_client(Trigger, "land")
+            self._landing.call_async(Trigger.Request())
 
     # ---- what comes in -------------------------------------------------------------------------
 
@@ -253,10 +255,9 @@ class EstimatorNode(QuadsimNode):
         sample = [view[name].copy() for name in IMU_FIELDS]
         self._assume(sample[2])
         verdict = self.filter.imu(stamp_ns, *sample)
-        for estimator in self._beside.values():
-            estimator.imu(stamp_ns, *sample)
-        if self._own is not None and verdict in TAKEN:
-            self._tell_own("imu", stamp_ns, *sample)
+        for estimator in (*self._beside.values(), self._own):
+            if estimator is not None:
+                self._hand_over(estimator, "imu", stamp_ns, *sample)
         if verdict not in TAKEN:
             return
         self._last_ns = max(self._last_ns, stamp_ns)
