@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from quadsim.api.simulation import Simulation
@@ -51,6 +52,19 @@ class FlightSetup:
     seed: int | None = None
     keys: str = ""
     gains: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """The choices that are not the scenario's, in a line."""
+        parts = [Path(self.scenario).stem]
+        parts += [Path(name).stem for name in (self.vehicle, self.sensors, self.estimator) if name]
+        if WINDS[self.wind] is not None:
+            parts.append(self.wind.partition(",")[0])
+        if self.seed is not None:
+            parts.append(f"seed {self.seed}")
+        if self.gains:
+            parts.append(f"{len(self.gains)} gains")
+        return ", ".join([*parts, *self.keys.split()])
 
     def changes(self) -> dict[str, Any]:
         """Dotted keys that differ from the scenario's.

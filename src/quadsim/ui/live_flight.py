@@ -36,9 +36,9 @@ class LiveFlight:
         simulation: belongs to this flight from now on.
         rate: simulated seconds in a second; infinite: as fast as the machine goes.
         on_end: is told, by the flight's thread, when a flight has been scored.
+        name: of the flight; empty: its scenario's.
 
     Attributes:
-        name: of the scenario, with the seed.
         flight: what was flown, with its scores; None until it has ended.
         error: why it broke; empty if it did not.
         real_time_factor: simulated seconds in a second of late.
@@ -49,10 +49,10 @@ class LiveFlight:
         simulation: Simulation,
         rate: float = 1.0,
         on_end: Callable[[LiveFlight], None] = lambda _: None,
+        name: str = "",
     ) -> None:
-        file = simulation.scenario.file
-        self.name = f"{simulation.scenario.name}, seed {file.seed}"
-        self.duration_s = file.duration_s
+        self.name = name or simulation.scenario.name
+        self.duration_s = simulation.scenario.file.duration_s
         self.scenario = simulation.scenario
         self.rate = rate
         self.flight: Flight | None = None
@@ -71,6 +71,11 @@ class LiveFlight:
     def over(self) -> bool:
         """Whether nothing more comes."""
         return not self._thread.is_alive()
+
+    @property
+    def ended(self) -> bool:
+        """Whether somebody ended it before its time."""
+        return self._ends
 
     @property
     def paused(self) -> bool:

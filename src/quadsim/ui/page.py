@@ -31,9 +31,15 @@ def show(workspace: Workspace) -> None:
             tune = ui.tab("Tune", icon="tune").mark("tab-tune")
             runs = ui.tab("Runs", icon="query_stats").mark("tab-runs")
         ui.space()
-        ui.button(icon="dark_mode", on_click=lambda: dark.set_value(not dark.value)).props(
-            "flat round dense color=white"
-        ).tooltip("dark or light").mark("dark")
+
+        async def change_light() -> None:
+            is_dark = dark.value
+            if is_dark is None:  # as the browser prefers
+                is_dark = await ui.run_javascript("Quasar.Dark.isActive")
+            dark.set_value(not is_dark)
+
+        light = ui.button(icon="dark_mode", on_click=change_light)
+        light.props("flat round dense color=white").tooltip("dark or light").mark("dark")
     with ui.tab_panels(tabs, value=fly, animated=False, keep_alive=True) as panels:
         for tab, build in ((fly, FlyTab), (tune, TuneTab), (runs, RunsTab)):
             with ui.tab_panel(tab).classes("p-0"):

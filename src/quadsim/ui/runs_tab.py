@@ -120,10 +120,10 @@ class RunsTab:
             self._workspace.chosen(self._chosen)
             address = f"report/{','.join(map(str, self._chosen))}"
             self._place.clear()
-            with self._place:
-                ui.element("iframe").props(f'src="{address}" title="report"').classes(
-                    "w-full h-[80vh] border-0 rounded bg-white"
-                ).mark("report")
+            with self._place, ui.element("div").classes("relative w-full h-[80vh]"):
+                ui.spinner(size="lg").classes("absolute top-16 left-1/2")
+                page = ui.element("iframe").props(f'src="{address}" title="report"')
+                page.classes("relative w-full h-full border-0 rounded").mark("report")
 
     async def _save_report(self) -> None:
         with errors_told():

@@ -16,11 +16,12 @@ from quadsim.ui.models import Models
 from quadsim.ui.workspace import Workspace
 from quadsim.view.motion import heading, xyzw
 from quadsim.view.shapes import UP
-from quadsim.view.world_shapes import MARGIN_M
 
 SKY, WAYPOINT = "#d6e4f0", "#009e73"
 #: Least time between two points of a trail, s.
 TRAIL_S = 0.04
+#: How far the vehicle may leave what the overview shows, m.
+MARGIN_M = 2.0
 #: Error at which the ghost is seen, over the vehicle's reach.
 GHOST_SHARE = 0.2
 CAMERAS = ("overview", "chase")
@@ -47,6 +48,8 @@ class Space:
         self._shown: LiveFlight | None = None
         self._drawn_s = 0.0
         self._camera = CAMERAS[0]
+        self._low_W: Array = np.zeros(3)
+        self._high_W: Array = np.zeros(3)
         self._moving: dict[str, Any] = {}
         self._trails: dict[str, Trail] = {}
         camera = ui.scene.perspective_camera(fov=45, near=0.05, far=5000.0)
@@ -57,8 +60,8 @@ class Space:
     def look(self, camera: str) -> None:
         """Choose one of :data:`CAMERAS`."""
         self._camera = camera
-        if camera == "overview" and self._workspace.models is not None:
-            self._look_over(self._workspace.models)
+        if camera == "overview" and self._shown is not None:
+            self._look_over()
 
     def refresh(self) -> None:
         """Draw what has been flown since the last call."""
@@ -92,25 +95,33 @@ class Space:
             for name in ("ghost", "bound"):
                 self._moving[name].visible(False)
             size_m = max(0.06, 0.2 * models.reach_m)
-            for place in live.log().waypoints.tolist():
+            log = live.log()
+            for place in log.waypoints.tolist():
                 scene.sphere(size_m).material(WAYPOINT, 0.8).move(*place)
             colours = {"truth": TRUTH, "estimate": ESTIMATE, "reference": REFERENCE}
             self._trails = {name: Trail(colour) for name, colour in colours.items()}
-        self._look_over(models)
+        places = np.vstack([log.waypoints, live.call(lambda simulation: simulation.state.p_W)])
+        self._low_W, self._high_W = places.min(axis=0), places.max(axis=0)
+        self._look_over()
 
-    def _look_over(self, models: Models) -> None:
-        """The whole of the place that is flown over."""
-        place = models.place
-        far_m = max(1.5 * (place.half_m - MARGIN_M), 3.0)
-        x, y, z = place.x_m, place.y_m, 0.7 * self._height_m()
+    def _look_over(self) -> None:
+        """The whole of what is flown over, as far as it is known."""
+        x, y, z = (0.5 * (self._low_W + self._high_W)).tolist()
+        far_m = max(0.75 * float((self._high_W - self._low_W).max()), 3.0)
         self._scene.move_camera(
             x - 1.5 * far_m, y - 1.9 * far_m, z + 1.5 * far_m, x, y, z, duration=0.6
         )
 
-    def _height_m(self) -> float:
-        """Middle height of the mission."""
-        places = self._shown.log().waypoints if self._shown else np.zeros((0, 3))
-        return float(places[:, 2].mean()) if len(places) else 1.0
+    def _widen(self, p_W: Array) -> None:
+        """Look over more where the vehicle leaves what is looked over."""
+        inside = np.all((self._low_W - MARGIN_M <= p_W) & (p_W <= self._high_W + MARGIN_M))
+        if inside:
+            return
+        step_m = 0.5 * float((self._high_W - self._low_W).max())
+        self._low_W = np.where(p_W < self._low_W, p_W - step_m, self._low_W)
+        self._high_W = np.where(p_W > self._high_W, p_W + step_m, self._high_W)
+        if self._camera == "overview":
+            self._look_over()
 
     def _extend(self, log: FlightLog) -> None:
         tracks = {"truth": log.truth, "reference": log.reference}
@@ -137,10 +148,11 @@ class Space:
             self._moving["ghost"].rotate_R(_matrix(estimate.q_WB[-1]).tolist())
             if estimate.sigma is not None:
                 self._moving["bound"].scale(*(3.0 * estimate.sigma[-1, :3]).tolist())
+        self._widen(p_W)
         if self._camera == "chase":
             ahead = _matrix(heading(truth.q_WB[-1:])[0])[:, 0]
             eye = p_W - 9.0 * models.reach_m * ahead + 4.0 * models.reach_m * UP
-            self._scene.move_camera(*eye.tolist(), *p_W.tolist(), duration=0.15)
+            self._scene.move_camera(*eye.tolist(), *p_W.tolist(), duration=0.0)
 
 
 def _span_ns(track: Track) -> int:

@@ -8,12 +8,12 @@ from typing import Any
 
 from nicegui import run, ui
 
-from quadsim.base.errors import InputError, QuadsimError
+from quadsim.base.errors import InputError
 from quadsim.base.files import known
 from quadsim.base.whole_files import write_whole
 from quadsim.lab.tune.loop_margins import LEAST_GAIN, LEAST_PHASE_DEG
 from quadsim.ui.charts import options, step_panels
-from quadsim.ui.gain_bench import GAINS, Gain, Tried
+from quadsim.ui.gain_bench import GAINS, Gain, GainBench, Tried
 from quadsim.ui.parts import DENSE, errors_told, heading
 from quadsim.ui.workspace import Workspace
 
@@ -28,6 +28,7 @@ class TuneTab:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._before: Tried | None = None
+        self._before_on: GainBench | None = None
         self._tried: Tried | None = None
         self._busy = self._waiting = False
         self._sliders: dict[Gain, ui.slider] = {}
@@ -72,7 +73,6 @@ class TuneTab:
         vehicle, sensors, autopilot = (str(select.value) for select in self._chosen)
         with errors_told():
             await run.io_bound(self._workspace.open_bench, vehicle, sensors, autopilot)
-            self._before = None
             self._build_sliders()
             await self._try_out()
 
@@ -218,26 +218,29 @@ class TuneTab:
 
     async def _try_out(self) -> None:
         """Fly the steps with the gains as they stand; once more if they moved meanwhile."""
-        bench = self._workspace.bench
-        if bench is None or self._busy:
-            self._waiting = self._busy
+        self._waiting = True
+        if self._busy:
             return
         self._busy = True
         self._spinner.set_visibility(True)
         try:
             with errors_told():
-                if self._before is None:
-                    self._before = await run.io_bound(bench.try_out, dict(bench.start))
-                self._waiting = True
                 while self._waiting:
                     self._waiting = False
-                    self._tried = await run.io_bound(bench.try_out, dict(self._workspace.gains))
-                    self._show_results()
-        except QuadsimError:
-            raise
+                    await self._fly_steps()
         finally:
             self._busy = False
             self._spinner.set_visibility(False)
+
+    async def _fly_steps(self) -> None:
+        bench = self._workspace.bench
+        if bench is None:
+            return
+        if self._before_on is not bench:
+            self._before = await run.io_bound(bench.try_out, dict(bench.start))
+            self._before_on = bench
+        self._tried = await run.io_bound(bench.try_out, dict(self._workspace.gains))
+        self._show_results()
 
     def _show_results(self) -> None:
         tried, before = self._tried, self._before

@@ -58,12 +58,12 @@ class Workspace:
         Raises:
             InputError: the set-up cannot be flown.
         """
-        simulation = self.setup.simulation()
+        simulation, title = self.setup.simulation(), self.setup.title
         self.stop()
         log = simulation.log()
         points_W = np.vstack([log.waypoints, simulation.state.p_W])
         self.models = self.store.of_flight(simulation.scenario, points_W)
-        self.live = LiveFlight(simulation, self.rate, self._keep)
+        self.live = LiveFlight(simulation, self.rate, self._keep, title)
 
     def stop(self) -> None:
         """End the flight under way, if there is one."""
@@ -78,7 +78,7 @@ class Workspace:
 
     def _keep(self, live: LiveFlight) -> None:
         assert live.flight is not None
-        self.add(live.name, live.flight)
+        self.add(f"{live.name}, ended" if live.ended else live.name, live.flight)
 
     # ---- runs ----------------------------------------------------------------------------------
 

@@ -104,7 +104,7 @@ def test_a_pause_and_an_end(visit):
         assert not visitor.workspace.live.paused
         visitor.click("end")
         await visitor.until(lambda: visitor.workspace.runs, "a run that ended early")
-        assert not visitor.one("end").enabled
+        await visitor.until(lambda: not visitor.one("end").enabled, "a button that is off")
 
     visit(story)
 
