@@ -294,7 +294,7 @@ def write_archive(path: Path) -> None:
             [sys.executable, "-m", "quadsim.precompile"], env=os.environ | chosen, check=True
         )
         with ZipFile(path, "w", ZIP_DEFLATED) as archive:
-            for file in sorted(Path(folder).rglob("*")):
+            for file in sorted(Path(folder).rglob("*.nb[ci]")):
                 archive.write(file, file.relative_to(folder))
 
 

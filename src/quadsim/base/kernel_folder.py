@@ -99,6 +99,7 @@ def use_shipped(folder: Path) -> None:
             with ZipFile(SHIPPED) as archive:
                 archive.extractall(folder)
             mark.write_text(content)
+            set_filled()
         except OSError:
             return  # nothing can be written there
     os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"] = processor

@@ -152,6 +152,7 @@ def shipped(tmp_path, monkeypatch):
         monkeypatch.setenv(name, "")  # so that what is set is taken back
         monkeypatch.delenv(name)
     (tmp_path / "cache").mkdir()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path
 
 
@@ -160,6 +161,7 @@ def test_kernels_of_a_wheel_are_unpacked_once_and_taken(shipped):
     kernel_folder.use_shipped(cache)
     kernel = cache / "geometry" / "rotation" / "0123" / "rotate.nbi"
     assert kernel.read_bytes() == b"compiled"
+    assert kernel_folder.is_filled()
     assert os.environ["NUMBA_CPU_NAME"] == "x86-64-v3"
     assert os.environ["NUMBA_CPU_FEATURES"] == ""
     kernel.unlink()
