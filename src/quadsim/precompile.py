@@ -2,12 +2,13 @@
 
 Kernels are compiled at their first call; here each is called as the commands and nodes call it.
 They go into the cache that all commands share. With an archive they are compiled for any recent
-processor and go into this file instead: a wheel that is built with ``src/quadsim/kernels.zip``
+processor and go into this file instead: a wheel that is built with ``src/quadsim/kernels.zip.xz``
 brings them along.
 """
 
 from __future__ import annotations
 
+import lzma
 import os
 import shutil
 import signal
@@ -16,11 +17,12 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from io import BytesIO
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from zipfile import ZIP_DEFLATED, ZipFile
+from zipfile import ZipFile
 
 import numpy as np
 
@@ -293,9 +295,11 @@ def write_archive(path: Path) -> None:
         subprocess.run(
             [sys.executable, "-m", "quadsim.precompile"], env=os.environ | chosen, check=True
         )
-        with ZipFile(path, "w", ZIP_DEFLATED) as archive:
+        content = BytesIO()
+        with ZipFile(content, "w") as archive:
             for file in sorted(Path(folder).rglob("*.nb[ci]")):
                 archive.write(file, file.relative_to(folder))
+        path.write_bytes(lzma.compress(content.getvalue()))  # together, as they are alike
 
 
 def main() -> None:
