@@ -17,6 +17,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from io import BytesIO
 from multiprocessing import get_context
 from pathlib import Path
@@ -267,17 +269,18 @@ def compile_at_once(*jobs: Callable[[Scenario], None]) -> None:
         for done in [processes.submit(job, scenario) for job in jobs]:
             done.result()
     set_filled()
+    forget_old_kernels()
 
 
 def fill_first() -> None:
-    """Compile what a first flight needs."""
-    compile_at_once(precompile_plant, precompile_filter)
+    """Compile what a first flight needs; where memory runs out, each call compiles for itself."""
+    with suppress(BrokenProcessPool):
+        compile_at_once(precompile_plant, precompile_filter)
 
 
 def fill_cache() -> None:
     """Fill the cache: by the time the loop is compiled, its parts come out of the cache."""
     compile_at_once(precompile_closed_loop, precompile_rest)
-    forget_old_kernels()
 
 
 def write_archive(path: Path) -> None:
