@@ -124,7 +124,7 @@ def shared_files() -> list[tuple[str, list[str]]]:
     return sorted(by_folder.items())
 
 
-HAS_KERNELS = (ROOT / "src" / NAME / "kernels.zip").is_file()
+HAS_KERNELS = (ROOT / "src" / NAME / "kernels.zip.xz").is_file()
 
 
 def requirements() -> list[str]:
@@ -157,7 +157,7 @@ setup(
     python_requires=">=3.10,<3.14",
     package_dir={"": "src"},
     packages=find_packages("src"),
-    package_data={NAME: ["py.typed", "**/*.html", "**/*.js", "**/*.yaml", "kernels.zip"]},
+    package_data={NAME: ["py.typed", "**/*.html", "**/*.js", "**/*.yaml", "kernels.zip.xz"]},
     include_package_data=False,
     data_files=shared_files(),
     zip_safe=False,

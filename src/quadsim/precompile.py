@@ -2,12 +2,13 @@
 
 Kernels are compiled at their first call; here each is called as the commands and nodes call it.
 They go into the cache that all commands share. With an archive they are compiled for any recent
-processor and go into this file instead: a wheel that is built with ``src/quadsim/kernels.zip``
+processor and go into this file instead: a wheel that is built with ``src/quadsim/kernels.zip.xz``
 brings them along.
 """
 
 from __future__ import annotations
 
+import lzma
 import os
 import shutil
 import signal
@@ -16,11 +17,14 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from io import BytesIO
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from zipfile import ZIP_DEFLATED, ZipFile
+from zipfile import ZipFile
 
 import numpy as np
 
@@ -265,17 +269,18 @@ def compile_at_once(*jobs: Callable[[Scenario], None]) -> None:
         for done in [processes.submit(job, scenario) for job in jobs]:
             done.result()
     set_filled()
+    forget_old_kernels()
 
 
 def fill_first() -> None:
-    """Compile what a first flight needs."""
-    compile_at_once(precompile_plant, precompile_filter)
+    """Compile what a first flight needs; where memory runs out, each call compiles for itself."""
+    with suppress(BrokenProcessPool):
+        compile_at_once(precompile_plant, precompile_filter)
 
 
 def fill_cache() -> None:
     """Fill the cache: by the time the loop is compiled, its parts come out of the cache."""
     compile_at_once(precompile_closed_loop, precompile_rest)
-    forget_old_kernels()
 
 
 def write_archive(path: Path) -> None:
@@ -293,9 +298,11 @@ def write_archive(path: Path) -> None:
         subprocess.run(
             [sys.executable, "-m", "quadsim.precompile"], env=os.environ | chosen, check=True
         )
-        with ZipFile(path, "w", ZIP_DEFLATED) as archive:
-            for file in sorted(Path(folder).rglob("*")):
+        content = BytesIO()
+        with ZipFile(content, "w") as archive:
+            for file in sorted(Path(folder).rglob("*.nb[ci]")):
                 archive.write(file, file.relative_to(folder))
+        path.write_bytes(lzma.compress(content.getvalue()))  # together, as they are alike
 
 
 def main() -> None:

@@ -23,3 +23,12 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     assert pages <= written
     assert "not included in the" not in done.stderr  # the navigation names every page
     assert 'id="quadsim.api.simulation.Simulation"' in (tmp_path / "api/index.html").read_text()
+
+
+def test_the_documents_are_short_enough_to_be_read():
+    """Words, without the bars of tables and the signs of formulas."""
+    pages = (ROOT / "docs").glob("**/*.md")
+    words = " ".join(page.read_text(encoding="utf-8") for page in pages).split()
+    assert sum(any(sign.isalnum() for sign in word) for word in words) <= 60_000
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").split()
+    assert len(readme) <= 950

@@ -35,11 +35,10 @@ def build(folder: Path, kernels: bool = False) -> Path:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         copy(ROOT / name, source / name)
-    archive = source / "src/quadsim/kernels.zip"
+    archive = source / "src/quadsim/kernels.zip.xz"
     archive.unlink(missing_ok=True)
     if kernels:
-        with ZipFile(archive, "w") as made:
-            made.writestr("sources", "of these")
+        archive.write_bytes(b"compiled")
     pip("wheel", "--no-build-isolation", "--wheel-dir", folder, source)
     (wheel,) = folder.glob("*.whl")
     return wheel
@@ -88,7 +87,7 @@ def test_compiled_kernels_are_for_one_python_and_one_numba(tmp_path):
     with ZipFile(wheel) as content:
         (metadata,) = [name for name in content.namelist() if name.endswith("/METADATA")]
         needs = content.read(metadata).decode().splitlines()
-        assert "quadsim/kernels.zip" in content.namelist()
+        assert "quadsim/kernels.zip.xz" in content.namelist()
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     assert [f"Requires-Dist: {line}" for line in pins if line.startswith("numba==")] == [
         line for line in needs if line.startswith("Requires-Dist: numba")

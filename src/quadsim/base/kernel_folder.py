@@ -16,7 +16,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
 #: Kernels that came with the package; ``python -m quadsim.precompile ARCHIVE`` makes it.
-SHIPPED = PACKAGE / "kernels.zip"
+SHIPPED = PACKAGE / "kernels.zip.xz"
 #: Processor for which they are compiled, by the machine's architecture, and what it has to have,
 #: in the words of /proc/cpuinfo.
 BASELINES = {
@@ -93,12 +93,15 @@ def use_shipped(folder: Path) -> None:
     facts = SHIPPED.stat()
     mark, content = folder / "shipped", f"{facts.st_size} {facts.st_mtime_ns}"
     if not mark.is_file() or mark.read_text() != content:
-        from zipfile import ZipFile  # here, as it takes 10 ms to import
+        import lzma  # here, as these take 10 ms to import
+        from io import BytesIO
+        from zipfile import ZipFile
 
         try:
-            with ZipFile(SHIPPED) as archive:
+            with ZipFile(BytesIO(lzma.decompress(SHIPPED.read_bytes()))) as archive:
                 archive.extractall(folder)
             mark.write_text(content)
+            set_filled()
         except OSError:
             return  # nothing can be written there
     os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"] = processor

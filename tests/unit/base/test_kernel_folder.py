@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import pickle
 import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -138,12 +140,14 @@ def test_a_pickle_that_somebody_else_put_there_does_not_run(safe):
 @pytest.fixture
 def shipped(tmp_path, monkeypatch):
     """A package that came with a kernel, on a machine whose processor is the wheel's baseline."""
-    with ZipFile(tmp_path / "kernels.zip", "w") as archive:
+    content = BytesIO()
+    with ZipFile(content, "w") as archive:
         archive.writestr("geometry/rotation/0123/rotate.nbi", b"compiled")
+    (tmp_path / "kernels.zip.xz").write_bytes(lzma.compress(content.getvalue()))
     (tmp_path / "cpuinfo").write_text(
         "flags\t\t: fpu abm avx avx2 bmi1 bmi2 f16c fma movbe xsave\n"
     )
-    monkeypatch.setattr(kernel_folder, "SHIPPED", tmp_path / "kernels.zip")
+    monkeypatch.setattr(kernel_folder, "SHIPPED", tmp_path / "kernels.zip.xz")
     monkeypatch.setattr(kernel_folder, "CPUINFO", tmp_path / "cpuinfo")
     monkeypatch.setattr(kernel_folder, "BASELINES", {
         os.uname().machine: kernel_folder.BASELINES["x86_64"],
@@ -152,6 +156,7 @@ def shipped(tmp_path, monkeypatch):
         monkeypatch.setenv(name, "")  # so that what is set is taken back
         monkeypatch.delenv(name)
     (tmp_path / "cache").mkdir()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path
 
 
@@ -160,6 +165,7 @@ def test_kernels_of_a_wheel_are_unpacked_once_and_taken(shipped):
     kernel_folder.use_shipped(cache)
     kernel = cache / "geometry" / "rotation" / "0123" / "rotate.nbi"
     assert kernel.read_bytes() == b"compiled"
+    assert kernel_folder.is_filled()
     assert os.environ["NUMBA_CPU_NAME"] == "x86-64-v3"
     assert os.environ["NUMBA_CPU_FEATURES"] == ""
     kernel.unlink()
