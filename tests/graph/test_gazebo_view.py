@@ -211,8 +211,44 @@ def test_a_gazebo_that_refuses_or_is_silent_is_named(bench, services):
     assert not pose.asked
 
 
+def test_a_bridge_without_the_service_is_named_once_and_silence_too(bench, services, monkeypatch):
+    """As Humble's, whose bridge offers no SetEntityPose."""
+    said: list[str] = []
+    node = gazebo_view.make(
+        bench.context, namespace="/quad", overrides={"patience_s": 0.2, "timeout_s": 0.05}
+    )
+    monkeypatch.setattr(node, "get_logger", lambda: SimpleNamespace(error=said.append))
+    for service in services.values():
+        service.is_there = False
+    bench.add(node)
+    bench.until(lambda: said)
+    assert said[0].startswith("no service /gzserver/set_entity_state nor /world/flat/set_pose")
+    assert "ros_gz_bridge has no SetEntityPose, as that of Humble" in said[0]
+    state = services["/gzserver/set_entity_state"]
+    state.is_there = True
+    truth = bench.publisher(Odometry, "/quad/ground_truth/odom", qos.FAST)
+    for k in range(5):
+        truth.publish(at(k * SECOND_NS, 1.0))
+        bench.until(lambda k=k: len(state.asked) == k + 1)
+    bench.until(lambda: len(said) == 2)
+    assert "quad does not move: 3 requests to" in said[1]
+    assert len(said) == 2
+
+
 def test_without_the_packages_it_says_so_in_one_line(bench, monkeypatch):
     for package in ("ros_gz_interfaces", "simulation_interfaces"):
         monkeypatch.setitem(sys.modules, package, None)  # wherever this runs
     with pytest.raises(InputError, match="ros_gz_interfaces is not installed"):
+        gazebo_view.make(bench.context, namespace="/quad")
+
+
+def test_a_package_without_the_type_is_named(bench, services, monkeypatch):
+    """ros_gz_interfaces of before SetEntityPose."""
+    monkeypatch.delattr(sys.modules["ros_gz_interfaces.srv"], "SetEntityPose")
+    monkeypatch.setattr("quadsim.ros.gazebo.services.is_installed", lambda name: "ros_gz" in name)
+    monkeypatch.setitem(sys.modules, "simulation_interfaces", None)
+    monkeypatch.setitem(sys.modules, "simulation_interfaces.srv", None)
+    with pytest.raises(
+        InputError, match="ros_gz_interfaces as it is installed here has no srv/SetE"
+    ):
         gazebo_view.make(bench.context, namespace="/quad")

@@ -141,7 +141,7 @@ def test_px4_where_its_messages_are(px4):
         ("", "drivers: give a name, or several with commas"),
         (
             "nope",
-            "unknown driver 'nope'; known: crazyswarm2, gazebo, mavros, mavros_ardupilot, mocap, px4",
+            "unknown driver 'nope'; known: crazyswarm2, gazebo, mavros, mavros_ardupilot, mocap",
         ),
         ("./nope.yaml", "./nope.yaml: no such file"),
         ("vectornav:gps", "vectornav has no 'gps'; it has barometer, gnss, gps/fix, imu"),

@@ -10,6 +10,7 @@ from typing import Any
 from quadsim.base.errors import InputError
 from quadsim.ros.messages.cdr import put_xyz
 from quadsim.ros.runtime.base import QuadsimNode
+from quadsim.ros.runtime.packages import is_installed
 from quadsim.ros.runtime.topics import message_class
 
 #: ros_gz_interfaces/msg/Entity.MODEL.
@@ -105,17 +106,19 @@ class ModelMover:
         self._waiting_stamp_ns = 0
         self._clients: list[tuple[PoseService, Any, Any]] = []
         wanted = list(SERVICES.values()) if service == "auto" else [SERVICES[service]]
+        lost = []
         for kind in wanted:
             try:
                 message = message_class(kind.type_name)
-            except ImportError:
+            except ImportError as error:
+                is_there = is_installed(kind.type_name)
+                lost.append(str(error) if is_there else f"{kind.package} is not installed")
                 continue
             client = node.create_client(message, kind.name.format(world=world))
             self._clients.append((kind, message, client))
         if not self._clients:
-            packages = " or ".join(kind.package for kind in wanted)
             raise InputError(
-                f"gazebo_view: {packages} is not installed, so Gazebo's models cannot be moved;"
+                f"gazebo_view: {', '.join(lost)}, so Gazebo's models cannot be moved;"
                 " install the ROS package ros_gz_interfaces, which comes with ros_gz_bridge"
             )
         self.names = [kind.name.format(world=world) for kind, _, _ in self._clients]

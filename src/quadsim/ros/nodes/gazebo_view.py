@@ -33,6 +33,18 @@ LENT: dict[str, tuple[Topic, Topic, str]] = {
 }
 
 
+#: So many requests one after the other without an answer are said.
+SILENT = 3
+NO_SERVICE = (
+    "no service {names} after {patience:g} s, so {model} stays where it is: Gazebo does not run, or"
+    " ros_gz_bridge has no SetEntityPose, as that of Humble and before 1.0.11; use a later one,"
+    " Gazebo's server of ros_gz_sim, or gazebo:=physics"
+)
+NO_ANSWER = (
+    "{model} does not move: {count} requests to {names} in a row were not answered in {wait:g} s"
+)
+
+
 @dataclass(frozen=True)
 class ViewParams:
     """Which model of Gazebo shows the vehicle."""
@@ -44,6 +56,9 @@ class ViewParams:
     timeout_s: Annotated[
         float, Spec("a request without an answer is given up", "s", gt=0.0, le=60.0)
     ] = 1.0
+    patience_s: Annotated[
+        float, Spec("without a service for so long it says why", "s", ge=0.0, le=600.0)
+    ] = 15.0
     odometry_reliable: Annotated[bool, Spec("ask for a reliable odometry")] = True
 
 
@@ -64,7 +79,9 @@ class GazeboViewNode(QuadsimNode):
         self._motion = new_record(KINEMATICS)
         self._reader = OdometryReader(self._motion)
         self._newest: bytes | None = None
-        self._asked_s = 0.0
+        self._asked_s, self._begun_s = 0.0, time.monotonic()
+        self._silent, self._answered_ns = 0, 0  # requests in a row without an answer
+        self._told: set[str] = set()
         # by frame: stamp of Gazebo, ours, newest pose by then
         self._seen: dict[str, tuple[int, int, int]] = {}
         reliable = self.params.odometry_reliable
@@ -89,6 +106,8 @@ class GazeboViewNode(QuadsimNode):
                 return
             self._mover.give_up()
             self.count("unanswered")
+            self._silent += 1
+        self._tell_silence(now_s)
         if payload is None:
             return
         self._newest = None
@@ -97,9 +116,29 @@ class GazeboViewNode(QuadsimNode):
         except MessageError as error:
             self.fault(topics.TRUTH.name, str(error))
             return
+        answered_ns = self._mover.shown_ns
+        if answered_ns != self._answered_ns:
+            self._answered_ns, self._silent = answered_ns, 0
         if self._mover.move(self._motion):
             self._asked_s = now_s
             self.count("poses")
+
+    def _tell_silence(self, now_s: float) -> None:
+        """Say once why the model stands still."""
+        mover, patience_s = self._mover, self.params.patience_s
+        about: dict[str, Any] = {
+            "names": " nor ".join(mover.names), "model": self._model, "patience": patience_s,
+            "count": self._silent, "wait": self.params.timeout_s,
+        }  # fmt: skip
+        if not mover.ready and now_s - self._begun_s > patience_s:
+            self._say(NO_SERVICE, about)
+        elif self._silent >= SILENT:
+            self._say(NO_ANSWER, about)
+
+    def _say(self, words: str, about: dict[str, Any]) -> None:
+        if words not in self._told:
+            self._told.add(words)
+            self.get_logger().error(words.format(**about))
 
     # ---- what Gazebo lends ---------------------------------------------------------------------
 
