@@ -45,7 +45,9 @@ class DrivenBag(Bag):
             self._routes.setdefault(route.source, []).append(route)
         self._targets = {route.target: route for route in found}
         self._converters = {
-            route.target: Converter(route.topic, lambda: self.typestore)
+            route.target: Converter(
+                route.topic, lambda: self.typestore, vehicle=route.target.split("/")[1]
+            )
             for route in found
             if not route.topic.as_it_is
         }

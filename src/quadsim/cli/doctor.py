@@ -50,7 +50,7 @@ OPTIONAL = {
     "mavros_msgs": "commands to autopilots behind mavros",
     "px4_msgs": "PX4 through its own messages",
     "ros_gz_interfaces": "vehicles that Gazebo shows: gazebo.launch.py gazebo:=view",
-    "simulation_interfaces": "the same by the services that simulators share",
+    "simulation_interfaces": "the same, and /sim/..., by the services that simulators share",
     "prompt_toolkit": "keys: quadsim fly --pilot, --keys",
     "setproctitle": "names of the node processes in ps and top",
 }

@@ -22,7 +22,15 @@ SERVICE_TYPES = {
     "mavros_msgs/srv/CommandBool": ("", "success"),
     "mavros_msgs/srv/SetMode": ("mode", "mode_sent"),
     "px4_msgs/srv/VehicleCommand": ("command", "reply.result"),
+    # Crazyswarm2's answers are empty
+    "crazyflie_interfaces/srv/Arm": ("", ""),
+    "crazyflie_interfaces/srv/Land": ("", ""),
+    "crazyflie_interfaces/srv/NotifySetpointsStop": ("", ""),
 }
+#: A Twist that is none: Crazyswarm2 takes x and y of it for degrees, and z for PWM.
+LEGACY = "cmd_vel_legacy"
+#: How a Crazyflie lands by itself: to this height, in this time.
+LAND_AT_M, LAND_IN_NS = 0.02, 4_000_000_000
 
 
 def check_name(name: str) -> None:
@@ -84,6 +92,16 @@ class DriverCommand(_Outgoing):
             )
         self.check(self.type)
 
+    @property
+    def warning(self) -> str:
+        """What somebody should know before anything is sent; empty: nothing."""
+        if self.name.rpartition("/")[2] != LEGACY:
+            return ""
+        return (
+            f"{self.name}: Crazyswarm2 reads x and y of it as degrees of pitch and roll and z as"
+            " PWM of the motors, not as m/s; use cmd_velocity_world, as in drivers:=crazyswarm2"
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverRelay(_Outgoing):
@@ -117,7 +135,7 @@ class DriverParameter:
 
 @dataclass(frozen=True, slots=True)
 class DriverService:
-    """How a vehicle is asked for something by its driver."""
+    """How a vehicle is asked for something by its driver; several for one are asked in order."""
 
     ours: Annotated[str, Spec("what is asked", choices=SERVICES)]
     name: Annotated[str, Spec("the driver's service, relative to its namespace, or absolute")]
@@ -137,7 +155,7 @@ class DriverService:
 
     @property
     def answer(self) -> str:
-        """Field of the answer that says whether it was heard."""
+        """Field of the answer that says whether it was heard; empty: that it came says so."""
         return SERVICE_TYPES[self.type][1]
 
     def request(self, now_ns: int) -> dict[str, object]:
@@ -152,6 +170,15 @@ class DriverService:
             return {"data": self.value}
         if self.type.endswith("/CommandBool"):
             return {"value": self.value}
+        if self.type.endswith("/Arm"):
+            return {"arm": self.value}
+        if self.type == "crazyflie_interfaces/srv/Land":
+            return {
+                "group_mask": 0,  # of all groups, one vehicle's service is for it alone
+                "height": LAND_AT_M,
+                "duration.sec": LAND_IN_NS // 1_000_000_000,
+                "duration.nanosec": LAND_IN_NS % 1_000_000_000,
+            }
         if self.type.endswith("/VehicleCommand"):
             fields: dict[str, object] = {
                 "request.timestamp": now_ns // 1000,

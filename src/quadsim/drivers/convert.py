@@ -11,6 +11,7 @@ from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
 from quadsim.base.errors import QuadsimError
+from quadsim.drivers import bodies
 from quadsim.drivers.modes import encode_bool, in_mavros_mode, in_px4_mode
 from quadsim.wire import px4
 from quadsim.wire.axes import BODY, WORLD, about, about_both, attitude, turned_rows
@@ -220,7 +221,8 @@ _PX4: dict[tuple[str, str], Callable[[Array], Any]] = {
 }
 _MAVROS_STATE = ("mavros_msgs/msg/State", BOOL)
 _PX4_STATE = ("px4_msgs/msg/VehicleStatus", BOOL)
-_ALL = (*_STANDARD, *_PX4, _MAVROS_STATE, _PX4_STATE)
+_BODIES = tuple((a, b) for a in bodies.TYPES for b in (POSE, POSE_WITH_COVARIANCE, ODOMETRY))
+_ALL = (*_STANDARD, *_PX4, _MAVROS_STATE, _PX4_STATE, *_BODIES)
 
 
 def can_convert(theirs: str, ours: str) -> bool:
@@ -254,12 +256,17 @@ class Converter:
         topic: what the driver file says.
         types: the bag's.
         prefix: of the frames that messages are to name.
+        vehicle: its name, by which it is known among several bodies.
     """
 
     def __init__(
-        self, topic: DriverTopic, types: Callable[[], Typestore], prefix: str = ""
+        self,
+        topic: DriverTopic,
+        types: Callable[[], Typestore],
+        prefix: str = "",
+        vehicle: str = "",
     ) -> None:
-        self._topic = topic
+        self._topic, self._vehicle = topic, vehicle
         self._types = types
         self._frames = frame_names(topic.our_type, prefix)
         self._dtype: np.dtype[np.void] | None = None
@@ -274,6 +281,8 @@ class Converter:
         topic = self._topic
         kinds = (topic.type, topic.our_type)
         keep = None
+        if topic.type in bodies.TYPES:
+            return self._of_bodies(payloads)
         if kinds == _MAVROS_STATE:
             return [encode_bool(in_mavros_mode(payload)) for payload in payloads]
         if kinds == _PX4_STATE:
@@ -299,6 +308,19 @@ class Converter:
         if keep is None:
             return list(made)
         return [payload if kept else None for payload, kept in zip(made, keep, strict=True)]
+
+    def _of_bodies(self, payloads: list[bytes]) -> list[bytes | None]:
+        """Poses of the vehicle among other bodies; None where it is not seen."""
+        topic = self._topic
+        found = [bodies.pose_of(topic.type, payload, self._vehicle) for payload in payloads]
+        seen = [payload for payload in found if payload is not None]
+        if not seen:
+            return list(found)
+        block = decode(POSE, seen)
+        fields = _STANDARD[POSE, topic.our_type](block, topic)
+        template = cached_template(topic.our_type, self._frames)
+        made = iter(template.payloads(block.stamp_ns, **fields))
+        return [None if payload is None else next(made) for payload in found]
 
     def resets(self, payload: bytes) -> int | None:
         """How often the estimator that sent a message has reset; None: that is not said.

@@ -5,6 +5,7 @@ What comes in is converted by :mod:`quadsim.drivers.convert`; this is the way ou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -83,10 +84,26 @@ def _px4_mode(command: VelocityCommand, _: DriverCommand) -> Fields:
     return {"timestamp": command.sent_ns // 1000, "velocity": True}
 
 
+def _crazyflie_velocity(command: VelocityCommand, target: DriverCommand) -> Fields:
+    """VelocityWorld, which Crazyswarm2 hands on as it is (crazyflie_server.cpp).
+
+    The firmware takes its yaw rate in deg/s and clockwise (velocityDecoder of
+    crtp_commander_generic.c).
+    """
+    v, yaw_rate = _velocity(command, target)
+    return {
+        "header.stamp": command.stamp_ns,
+        "header.frame_id": target.frame or "world",
+        "vel": v,
+        "yaw_rate": -math.degrees(yaw_rate),
+    }
+
+
 #: (our type, driver's type): fields of the driver's message.
 _OUT: dict[tuple[str, str], Callable[[VelocityCommand, DriverCommand], Fields]] = {
     (TWIST_STAMPED, TWIST_STAMPED): _twist_stamped,
     (TWIST_STAMPED, "geometry_msgs/msg/Twist"): _twist,
+    (TWIST_STAMPED, "crazyflie_interfaces/msg/VelocityWorld"): _crazyflie_velocity,
     (TWIST_STAMPED, "px4_msgs/msg/TrajectorySetpoint"): _px4_setpoint,
     (TWIST_STAMPED, "px4_msgs/msg/OffboardControlMode"): _px4_mode,
 }

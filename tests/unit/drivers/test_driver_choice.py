@@ -17,6 +17,7 @@ from scipy.spatial.transform import Rotation
 from quadsim.base.errors import InputError
 from quadsim.base.files import known
 from quadsim.base.options import from_texts
+from quadsim.drivers.commands import DriverCommand
 from quadsim.drivers.driver import load_driver
 from quadsim.drivers.outward import OutsidePose, VelocityCommand, relayed_as, sent_as
 from quadsim.ros.graph import driver_choice as module
@@ -138,7 +139,10 @@ def test_px4_where_its_messages_are(px4):
     ("chain", "says"),
     [
         ("", "drivers: give a name, or several with commas"),
-        ("nope", "unknown driver 'nope'; known: gazebo, mavros, mavros_ardupilot, mocap, px4, sim"),
+        (
+            "nope",
+            "unknown driver 'nope'; known: crazyswarm2, gazebo, mavros, mavros_ardupilot, mocap",
+        ),
         ("./nope.yaml", "./nope.yaml: no such file"),
         ("vectornav:gps", "vectornav has no 'gps'; it has barometer, gnss, gps/fix, imu"),
         ("sim:gps", "sim has no 'gps'; it has imu, gnss, magnetometer"),
@@ -323,6 +327,71 @@ def test_ardupilot_is_asked_in_its_own_words():
     assert field.scale == 1e-10  # milligauss times 1000 where it is to be times 1e-7
     others = {topic.ours for topic in ours.topics if topic not in px4.topics}
     assert others == {"imu/mag"}
+
+
+def test_a_velocity_becomes_crazyswarm2s():
+    """As it is, but for the yaw rate: clockwise in deg/s (velocityDecoder of the firmware)."""
+    (said,) = load_driver("crazyswarm2").commands_of("command_velocity/safe")
+    fields = sent_as(said, COMMAND)
+    assert (said.name, fields["vel"]) == ("cmd_velocity_world", [1.0, 2.0, -0.5])
+    assert fields["yaw_rate"] == pytest.approx(-17.188733853924695)
+    assert (fields["header.frame_id"], fields["header.stamp"]) == ("world", 77_000_000_000)
+    assert said.warning == ""
+
+
+def test_the_legacy_topic_of_crazyswarm2_is_warned_of():
+    twist = "geometry_msgs/msg/Twist"
+    said = DriverCommand(ours="command_velocity/safe", name="cf1/cmd_vel_legacy", type=twist)
+    assert "degrees" in said.warning
+    assert "PWM" in said.warning
+    assert DriverCommand(ours="command_velocity/safe", name="cmd_vel", type=twist).warning == ""
+
+
+def test_a_crazyflie_is_told_that_setpoints_stop_and_then_to_land(monkeypatch):
+    """The firmware ignores a landing while setpoints are valid; the answers are empty."""
+    pytest.importorskip("rclpy")
+    from rclpy.task import Future
+
+    from quadsim.ros.drivers import services as driver_services
+
+    asked = []
+
+    def client_of(kind, name):
+        def call(request):
+            asked.append((name, vars(request)))
+            future = Future()
+            future.set_result(SimpleNamespace())
+            return future
+
+        duration = SimpleNamespace(sec=0, nanosec=0)
+        fields = dict.fromkeys(("group_mask", "height", "arm"), 0) | {"duration": duration}
+        made = SimpleNamespace(Request=lambda: SimpleNamespace(**fields))
+        return SimpleNamespace(
+            srv_type=made, call_async=call, service_is_ready=lambda: True,
+            remove_pending_request=lambda _: None,
+        )  # fmt: skip
+
+    monkeypatch.setattr(driver_services, "is_installed", lambda _: True)
+    monkeypatch.setattr(driver_services, "message_class", lambda name: name)
+    node = outputs_node()
+    node.create_client = client_of
+    driver_services.Services(node, [load_driver("crazyswarm2")], lambda _, name: f"/cf231/{name}")
+
+    def run(name, **request):
+        answer = SimpleNamespace()
+        waiting = service_of(node, name)(SimpleNamespace(**request), answer)
+        with pytest.raises(StopIteration):  # every answer is there: it does not wait
+            waiting.send(None)
+        return answer
+
+    answer = run("vehicle/land")
+    assert answer.success
+    assert [name for name, _ in asked] == ["/cf231/notify_setpoints_stop", "/cf231/land"]
+    assert (asked[1][1]["height"], asked[1][1]["duration"].sec) == (0.02, 4)
+    asked.clear()
+    assert run("vehicle/arm", data=True).success
+    assert asked[0][0] == "/cf231/arm"
+    assert asked[0][1]["arm"] is True
 
 
 def test_fields_are_set_by_their_names():

@@ -18,12 +18,13 @@ from quadsim.bag.log import read_log
 from quadsim.bag.measurements import SENSORS, measurements
 from quadsim.bag.reading import open_bag
 from quadsim.bag.topics import datum_of
-from quadsim.base.errors import InputError
+from quadsim.base.errors import InputError, QuadsimError
 from quadsim.base.files import known
 from quadsim.drivers.convert import Converter
 from quadsim.drivers.driver import DriverTopic, load_driver, load_drivers
 from quadsim.wire import px4
 from quadsim.wire.decode import LAYOUTS, decode
+from quadsim.wire.definitions import standard_types
 from quadsim.wire.encode import Template, renamed
 from quadsim.wire.standard import OURS
 
@@ -205,7 +206,9 @@ def test_a_wrong_driver_file_is_named(tmp_path, text, says):
 
 
 def test_an_unknown_driver_is_named_with_those_there_are(circle_bag):
-    with pytest.raises(InputError, match="unknown driver 'ardupilot'; known: gazebo, mavros"):
+    with pytest.raises(
+        InputError, match="unknown driver 'ardupilot'; known: crazyswarm2, gazebo, mavros"
+    ):
         load_driver("ardupilot")
     says = "no topic of driver mavros, such as mavros/imu/data_raw"
     with pytest.raises(InputError, match=says), open_bag(circle_bag, "mavros"):
@@ -594,6 +597,81 @@ def test_motion_capture_beside_mavros(tmp_path, flight):
     named = [(t.replace("/mavros", "/drone/mavros"), *rest) for t, *rest in both]
     with open_bag(write(tmp_path / "named", named), "mavros,mocap") as bag:
         assert len(read_log(bag, "/drone").truth) == len(expected)
+
+
+BODIES = {
+    "motion_capture_tracking_interfaces/msg/NamedPoseArray": (
+        "/poses", "poses",
+        {
+            "motion_capture_tracking_interfaces/msg/NamedPose": "string name\n"
+            "geometry_msgs/Pose pose",
+            "motion_capture_tracking_interfaces/msg/NamedPoseArray": "std_msgs/Header header\n"
+            "motion_capture_tracking_interfaces/NamedPose[] poses",
+        },
+    ),
+    "mocap4r2_msgs/msg/RigidBodies": (
+        "/mocap4r2_optitrack/rigid_bodies", "rigidbodies",
+        {
+            "mocap4r2_msgs/msg/Marker": "int8 id_type\nint32 marker_index\nstring marker_name\n"
+            "geometry_msgs/Point translation",
+            "mocap4r2_msgs/msg/RigidBody": "string rigid_body_name\n"
+            "mocap4r2_msgs/Marker[] markers\ngeometry_msgs/Pose pose",
+            "mocap4r2_msgs/msg/RigidBodies": "std_msgs/Header header\nuint32 frame_number\n"
+            "mocap4r2_msgs/RigidBody[] rigidbodies",
+        },
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", BODIES)
+@pytest.mark.parametrize("others", [(), ("wand", "quad7")])
+def test_among_several_bodies_the_vehicle_is_found_by_its_name(kind, others):
+    """Messages as rosbags writes them; a message without it is left out."""
+    name, field, definitions = BODIES[kind]
+    types = get_typestore(Stores.ROS2_KILTED)
+    for each, text in definitions.items():
+        types.register(get_types_from_msg(text, each))
+    made = types.types
+    body, whole = made[[each for each in definitions if each != kind][-1]], made[kind]
+    point, quaternion, pose = (
+        made[f"geometry_msgs/msg/{each}"] for each in ("Point", "Quaternion", "Pose")
+    )
+    stamp = made["builtin_interfaces/msg/Time"](5, 7)
+    header = made["std_msgs/msg/Header"](stamp, "world")
+    more = {"markers": []} if "mocap4r2" in kind else {}
+    frame = {"frame_number": 3} if "mocap4r2" in kind else {}
+    key = "rigid_body_name" if more else "name"
+
+    def message(*names):
+        bodies = [
+            body(**{key: each}, **more, pose=pose(
+                point(1.0, 2.0, float(k)), quaternion(0.0, 0.0, 0.6, 0.8)
+            ))
+            for k, each in enumerate(names)
+        ]  # fmt: skip
+        return bytes(types.serialize_cdr(whole(header=header, **frame, **{field: bodies}), kind))
+
+    (topic,) = (t for t in load_driver("mocap").topics if t.type == kind)
+    convert = Converter(topic, lambda: None, vehicle="quad").convert
+    found = convert([message(*others, "quad"), message()])
+    seen = standard_types().deserialize_cdr(found[0], "geometry_msgs/msg/PoseStamped")
+    assert (seen.header.stamp.sec, seen.header.stamp.nanosec) == (5, 7)
+    assert (seen.pose.position.x, seen.pose.position.z) == (1.0, float(len(others)))
+    assert seen.pose.orientation.z == 0.6
+    assert found[1] is None
+    with pytest.raises(QuadsimError, match="of a, b none is called quad"):
+        convert([message("a", "b")])
+    with pytest.raises(QuadsimError):
+        convert([message("quad")[:30]])
+    assert driver_pattern(name)
+
+
+def driver_pattern(full):
+    """Whether the file of motion capture finds a topic."""
+    driver = load_driver("mocap")
+    return any(
+        driver.pattern(name).fullmatch(full) for topic in driver.topics for name in topic.names
+    )
 
 
 def test_odometry_of_motion_capture_is_one_pose(tmp_path, flight):

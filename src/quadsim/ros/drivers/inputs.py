@@ -229,19 +229,22 @@ class ResetWatch:
         )
 
 
-def converter(topic: DriverTopic, prefix: str) -> Callable[[bytes], bytes | None]:
+def converter(
+    topic: DriverTopic, prefix: str, vehicle: str = ""
+) -> Callable[[bytes], bytes | None]:
     """What makes one message ours; None for one that is not for us.
 
     Args:
         topic: what the driver file says.
         prefix: of the vehicle's frames.
+        vehicle: its name.
 
     The function raises a MessageError for what cannot be read.
     """
     if not can_convert(topic.type, topic.our_type):
         return lambda payload: payload
     frames = frame_names(topic.our_type, prefix)
-    convert = Converter(topic, lambda: defined_by_class(topic.type), prefix).convert
+    convert = Converter(topic, lambda: defined_by_class(topic.type), prefix, vehicle).convert
 
     def take(payload: bytes) -> bytes | None:
         try:

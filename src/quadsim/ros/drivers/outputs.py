@@ -118,6 +118,8 @@ class Outputs:
         for driver in takers[:1]:
             for command in driver.commands_of(COMMAND):
                 needs.append((command.ours, command.type))
+                if command.warning:
+                    node.get_logger().warning(command.warning)
                 if is_installed(command.type):
                     self._outlets.append(Outlet(node, command, self._full(driver, command.name)))
         self.services = Services(node, drivers, self._full)

@@ -86,15 +86,23 @@ class Services:
         self, node: QuadsimNode, drivers: Sequence[Driver], full: Callable[[Driver, str], str]
     ) -> None:
         self._node, self._full = node, full
-        self._services: dict[str, tuple[Driver, DriverService]] = {}
+        self._services: dict[str, list[tuple[Driver, DriverService]]] = {}
         self._clients: dict[str, Any] = {}
         self._waiting: list[tuple[bool, Any]] = []
         self.obeys: bool | None = None
         for driver in drivers:
-            for service in driver.services:
-                self._services.setdefault(service.ours, (driver, service))
-        self._lost = {ours: lost_service(said) for ours, (_, said) in self._services.items()}
-        strange = [self._lost[o] for o, (_, s) in self._services.items() if is_installed(s.type)]
+            for ours in {service.ours: None for service in driver.services}:
+                said = [(driver, service) for service in driver.services if service.ours == ours]
+                self._services.setdefault(ours, said)
+        self._lost = {
+            ours: next(filter(None, (lost_service(service) for _, service in said)), "")
+            for ours, said in self._services.items()
+        }
+        strange = [
+            self._lost[ours]
+            for ours, said in self._services.items()
+            if all(is_installed(service.type) for _, service in said)
+        ]
         for line in dict.fromkeys(filter(None, strange)):
             node.get_logger().error(line)
         node.listen(topics.OFFBOARD_STATE, self._on_state, raw=False)
@@ -107,14 +115,18 @@ class Services:
                 (Trigger, "land", self._on_land),
             ):
                 node.create_service(kind, f"vehicle/{name}", asked, callback_group=group)
-        for ours, (driver, service) in self._services.items():  # known by the time they are asked
-            if not self._lost[ours]:
+        for ours, said in self._services.items():  # known by the time they are asked
+            for driver, service in said if not self._lost[ours] else ():
                 self._client(service.type, full(driver, service.name))
 
     @property
     def needs(self) -> list[tuple[str, str]]:
         """What is offered by which types of services."""
-        return [(f"vehicle/{ours}", said.type) for ours, (_, said) in self._services.items()]
+        return [
+            (f"vehicle/{ours}", service.type)
+            for ours, said in self._services.items()
+            for _, service in said
+        ]
 
     def _on_state(self, message: Any) -> None:
         self.obeys = bool(message.data)
@@ -165,15 +177,22 @@ class Services:
         if ours not in self._services:
             response.message = f"the driver cannot be asked for {ours}"
             return response
-        driver, service = self._services[ours]
-        name = self._full(driver, service.name)
         if self._lost[ours]:
             response.message = self._lost[ours]
             return response
+        for driver, service in self._services[ours]:
+            await self._ask_one(ours, self._full(driver, service.name), service, response)
+            if not response.success:
+                break
+        return response
+
+    async def _ask_one(self, ours: str, name: str, service: DriverService, response: Any) -> None:
+        """Ask one service, and answer as it does."""
+        response.success = False
         client = self._client(service.type, name)
         if not client.service_is_ready():
             response.message = f"{name} is not offered: is the driver running?"
-            return response
+            return
         request = client.srv_type.Request()
         set_fields(request, service.request(time.time_ns()))
         asked = client.call_async(request)
@@ -183,12 +202,12 @@ class Services:
             client.remove_pending_request(asked)
         if answer is None:
             response.message = f"{name} has not answered within {ANSWER_S:g} s"
-            return response
-        said = message_field(answer, service.answer)
+            return
+        said = message_field(answer, service.answer) if service.answer else True
         response.success = said is True or (said == 0 and not isinstance(said, bool))
-        response.message = f"{name}: {getattr(answer, 'message', '') or f'{service.answer}={said}'}"
+        told = f"{service.answer}={said}" if service.answer else "answered"
+        response.message = f"{name}: {getattr(answer, 'message', '') or told}"
         self._node.get_logger().info(f"{ours}: {response.message}")
-        return response
 
     def land(self) -> str:
         """Ask the vehicle to land, and do not wait for the answer.
@@ -198,16 +217,16 @@ class Services:
         """
         if "land" not in self._services:
             return "the driver cannot be asked for land"
-        driver, service = self._services["land"]
-        name = self._full(driver, service.name)
         if self._lost["land"]:
             return self._lost["land"]
-        client = self._client(service.type, name)
-        if not client.service_is_ready():
-            return f"{name} is not offered: is the driver running?"
-        request = client.srv_type.Request()
-        set_fields(request, service.request(time.time_ns()))
-        client.call_async(request)
+        for driver, service in self._services["land"]:
+            name = self._full(driver, service.name)
+            client = self._client(service.type, name)
+            if not client.service_is_ready():
+                return f"{name} is not offered: is the driver running?"
+            request = client.srv_type.Request()
+            set_fields(request, service.request(time.time_ns()))
+            client.call_async(request)
         return ""
 
     def _client(self, type_name: str, name: str) -> Any:

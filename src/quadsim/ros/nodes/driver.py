@@ -219,7 +219,7 @@ class DriverNode(QuadsimNode):
         if ours in OWN_ODOMETRY and topic.type.startswith(PACKAGE):
             self._resets[source] = ResetWatch(topic)
         ways = self._ways.setdefault(source, [])
-        ways.append((ours, converter(topic, self._prefix)))
+        ways.append((ours, converter(topic, self._prefix, self._place.name)))
         if len(ways) == 1:
             self._silent[source] = time.monotonic()
             self.create_subscription(

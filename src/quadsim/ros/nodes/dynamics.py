@@ -158,6 +158,7 @@ class DynamicsNode(QuadsimNode):
             lambda: self.fleet.stamp_ns,
             self._step,
             self._on_reset,
+            self._truths,
         )
         self._resets = Resets(
             self,
@@ -296,6 +297,13 @@ class DynamicsNode(QuadsimNode):
 
     def _on_wind(self, message: Any) -> None:
         self.fleet.set_wind(wind_of(message))
+
+    def _truths(self) -> dict[str, Any]:
+        """Name of each vehicle to its truth now."""
+        return {
+            vehicle.namespace.strip("/"): self.fleet.truth(vehicle.index)
+            for vehicle in self._vehicles
+        }
 
     def _on_reset(self) -> str:
         self._resets.at(self.fleet.stamp_ns)

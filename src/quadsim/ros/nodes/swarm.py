@@ -82,7 +82,14 @@ class SwarmNode(QuadsimNode):
         self._tell(scenario)
         rate, paused = self.params.rate, self.params.paused
         self._time = SimulatedTime(
-            self, TICK_NS, rate, paused, lambda: self.stamp_ns, self._step, self._on_reset
+            self,
+            TICK_NS,
+            rate,
+            paused,
+            lambda: self.stamp_ns,
+            self._step,
+            self._on_reset,
+            self._truths,
         )
         self.wall_timer(self._time.wall.wall_period_s if rate else AT_ONCE_S, self._on_timer)
 
@@ -142,6 +149,14 @@ class SwarmNode(QuadsimNode):
     def stamp_ns(self) -> int:
         """Simulated time."""
         return self._begun_ns + self.swarm.stamp_ns
+
+    def _truths(self) -> dict[str, Any]:
+        """Name of each vehicle to its truth now."""
+        found = {}
+        for namespace, loop in zip(self.namespaces, self.swarm.loops, strict=True):
+            found[namespace.strip("/")] = truth = loop.state["truth"][0].copy()
+            truth["stamp_ns"] += self._begun_ns
+        return found
 
     def _on_reset(self) -> str:
         """All back to their start, by the files as they are now; time goes on."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from std_srvs.srv import SetBool, Trigger
 
+from quadsim.ros.parts.simulation_services import SimulationServices
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.pacing import WallClock
 
 
 class SimulatedTime:
-    """Services ``/sim/pause``, ``/sim/reset`` and ``/sim/step``, and the tie to the wall clock.
+    """Services ``/sim/pause``, ``/sim/reset``, ``/sim/step``, and the tie to the wall clock.
+
+    Beside them those of :class:`~quadsim.ros.parts.simulation_services.SimulationServices`.
 
     Args:
         node: whose services these are.
@@ -23,6 +26,7 @@ class SimulatedTime:
         now_ns: simulated time.
         step: makes one step.
         reset: brings all back to the start; why not, in words.
+        truths: name of each vehicle to its KINEMATICS now.
 
     Attributes:
         restarted_ns: steady time at which time last began to go on.
@@ -37,15 +41,17 @@ class SimulatedTime:
         now_ns: Callable[[], int],
         step: Callable[[], None],
         reset: Callable[[], str],
+        truths: Callable[[], Mapping[str, Any]],
     ) -> None:
         self.wall = WallClock(period_ns, rate or 1.0)
         self.paused = paused
-        self._now_ns, self._step, self._reset = now_ns, step, reset
+        self._now_ns, self._make_step, self.reset = now_ns, step, reset
         self.restart()
         self._reported = time.monotonic_ns(), 0
         node.create_service(SetBool, "/sim/pause", self._on_pause)
         node.create_service(Trigger, "/sim/reset", self._on_reset)
         node.create_service(Trigger, "/sim/step", self._on_step)
+        SimulationServices(node, self, truths)
 
     @property
     def words(self) -> str:
@@ -67,23 +73,36 @@ class SimulatedTime:
         """Steps that are due at a wall time."""
         return self.wall.steps_due(self._now_ns(), wall_ns)
 
-    def _on_pause(self, request: Any, response: Any) -> Any:
-        self.paused = request.data
+    @property
+    def now_ns(self) -> int:
+        """Simulated time."""
+        return self._now_ns()
+
+    def pause(self, paused: bool) -> None:
+        """Stop simulated time, or let it go on."""
+        self.paused = paused
         self.restart()
+
+    def step(self) -> int:
+        """Make one step; simulated time, ns."""
+        self._make_step()
+        return self._now_ns()
+
+    def _on_pause(self, request: Any, response: Any) -> Any:
+        self.pause(request.data)
         response.success, response.message = True, self.words
         return response
 
     def _on_reset(self, _: Any, response: Any) -> Any:
         """Vehicles back to their start; time goes on, so that no node sees it jump."""
-        response.message = self._reset()
+        response.message = self.reset()
         response.success = not response.message
         return response
 
     def _on_step(self, _: Any, response: Any) -> Any:
         response.success, response.message = self.paused, "pause first"
         if self.paused:
-            self._step()
-            response.message = f"t = {self._now_ns() * 1e-9:.4f} s"
+            response.message = f"t = {self.step() * 1e-9:.4f} s"
         return response
 
     def values(self) -> dict[str, Any]:

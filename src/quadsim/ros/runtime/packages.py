@@ -13,9 +13,9 @@ _STANDARD = ("sensor_msgs", "geometry_msgs", "nav_msgs", "std_msgs", "std_srvs",
 def is_installed(type_name: str) -> bool:
     """Whether the package of a type is there."""
     package = type_name.partition("/")[0]
-    if package in _STANDARD or package in sys.modules:
-        return True
-    return find_spec(package) is not None
+    if package in sys.modules:
+        return sys.modules[package] is not None
+    return package in _STANDARD or find_spec(package) is not None
 
 
 def lost(types: Collection[tuple[str, str]]) -> Iterator[str]:
