@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import Array
+from quadsim.base.compiled import Array, plain
 from quadsim.base.parts import Part, PartError, fitted, given_words
 from quadsim.base.records import ODOMETRY
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.messages import Measurement, Messages
 from quadsim.geometry.geodesy import Datum
+from quadsim.geometry.rotation import to_matrix
 
 #: Messages that an own estimator may have a method for; any other is that of an own sensor.
 MESSAGES = (
@@ -202,5 +203,8 @@ class OwnEstimator:
         return np.diag(np.concatenate([row["p_variance"], row["attitude_variance"]]))
 
     def twist_covariance(self) -> Array:
-        """(6, 6): the velocity's variances, about the axes of ``map``; zero: unknown."""
-        return np.diag(np.concatenate([self._odometries[0]["v_variance"], np.zeros(3)]))
+        """(6, 6) in ``base_link``: linear velocity, then zeros, as nothing states the angular."""
+        row, covariance = self._odometries[0], np.zeros((6, 6))
+        R_WB = np.array(plain(to_matrix)(tuple(row["q_WB"].tolist())))
+        covariance[:3, :3] = R_WB.T @ np.diag(row["v_variance"]) @ R_WB
+        return covariance
