@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,7 @@ class OwnEstimator:
         self._methods: dict[str, Callable[..., Any]] = {}
         self.counts: dict[str, int] = {}
         self.stamp_ns, self.running = 0, False
+        self._samples: deque[tuple[int, str, Array]] = deque()
 
     def _method(self, kind: str) -> Callable[..., Any] | None:
         """Its method for a kind of message, if it has one."""
@@ -125,11 +127,21 @@ class OwnEstimator:
         """Hand messages over; (N,) ODOMETRY after each sample of the IMU, the stamps rising."""
         rows, last_ns = [], self.stamp_ns
         for message in messages:
+            while self._samples and message.kind == "imu":
+                stamp_ns, name, values = self._samples[0]
+                if stamp_ns > message.stamp_ns:
+                    break
+                self._samples.popleft()
+                self.take(name, stamp_ns, (values,))
             self.take_measurement(message)
             if message.kind == "imu" and self.running and self.stamp_ns > last_ns:
                 last_ns = self.stamp_ns
                 rows.append(self._odometries.copy())
         return np.concatenate(rows) if rows else np.zeros(0, ODOMETRY)
+
+    def expect(self, samples: Iterable[tuple[int, str, Array]]) -> None:
+        """Take what own sensors gave, stamp, name and values, in its time in :meth:`take_all`."""
+        self._samples.extend(sorted(samples, key=lambda sample: sample[0]))
 
     def take_measurement(self, message: Measurement) -> None:
         """Hand a message of a bag over, whose GNSS positions are geodetic."""
