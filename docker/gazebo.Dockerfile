@@ -20,6 +20,7 @@ RUN apt-get update \
 WORKDIR /opt/quadsim
 COPY LICENSE constraints.txt package.xml pyproject.toml setup.cfg setup.py src/quadsim/
 COPY config src/quadsim/config
+COPY examples/parts src/quadsim/examples/parts
 COPY launch src/quadsim/launch
 COPY resource src/quadsim/resource
 COPY worlds src/quadsim/worlds

@@ -21,6 +21,7 @@ ENV PATH=/opt/quadsim/bin:/usr/local/bin:/usr/bin:/bin \
 WORKDIR /usr/src/quadsim
 COPY LICENSE constraints.txt package.xml pyproject.toml setup.cfg setup.py ./
 COPY config config
+COPY examples/parts examples/parts
 COPY launch launch
 COPY resource resource
 COPY worlds worlds

@@ -61,11 +61,12 @@ KNOWN = {
     },
 }  # fmt: skip
 #: Those that came later.
+PARTS = {"controller", "estimator", "sensor", "planner", "wind"}
 LATER = {
-    "sim": {"autopilot"},
-    "swarm": {"autopilot", "split_mb", "split_s", "compression"},
-    "firmware": {"autopilot", "split_s", "compression"},
-    "gazebo": {"autopilot"},
+    "sim": {"autopilot", *PARTS},
+    "swarm": {"autopilot", "split_mb", "split_s", "compression", *PARTS},
+    "firmware": {"autopilot", "split_s", "compression", *PARTS},
+    "gazebo": {"autopilot", *PARTS},
     "hil": {"split_s", "compression"},
     "replay": set(),
 }

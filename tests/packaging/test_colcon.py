@@ -55,11 +55,11 @@ def test_package_is_indexed(prefix: Path) -> None:
     assert installed.read_bytes() == (ROOT / "package.xml").read_bytes()
 
 
-@pytest.mark.parametrize("folder", ["launch", "config", "worlds"])
+@pytest.mark.parametrize("folder", ["launch", "config", "worlds", "examples/parts"])
 def test_share_holds_every_file(prefix: Path, folder: str) -> None:
     source = ROOT / folder
     assert source.is_dir(), f"{folder}/ is missing in the checkout"
-    pattern = "*.launch.py" if folder == "launch" else "*"
+    pattern = {"launch": "*.launch.py", "examples/parts": "*.py"}.get(folder, "*")
     wanted = {str(p.relative_to(source)) for p in source.rglob(pattern) if p.is_file()}
     assert wanted
     assert files_below(prefix / "share/quadsim" / folder) == wanted

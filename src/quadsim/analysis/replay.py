@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
+
+import numpy as np
 
 from quadsim.analysis.arrivals import Overheard
 from quadsim.analysis.innovations import Believed, inside_of_smoothed
@@ -38,7 +40,8 @@ from quadsim.estimation.running import Running
 from quadsim.estimation.smoother.smoother import Smoother
 from quadsim.geometry.geodesy import Datum
 from quadsim.sim.disk_arrays import KeptTrack
-from quadsim.sim.log import FlightLog, Inside, Track, track_of
+from quadsim.sim.log import Array, FlightLog, Inside, Track, track_of
+from quadsim.wire.standard import NUMBERS, OWN_SENSORS
 
 Progress = Callable[[float], None]
 
@@ -256,6 +259,9 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
         judge = (
             None if settings.truth is None else truth_topic(bag, settings.namespace, settings.truth)
         )
+        for run in runs.values():
+            if isinstance(run.estimator, OwnEstimator):
+                run.estimator.expect(_own_samples(bag, settings.namespace))
         reader = LogReader(bag, settings.namespace, with_estimates=settings.as_logged)
         heard = Overheard(bag, reader)
         span_ns = _run(cast(Bag, heard), settings.namespace, list(runs.values()), progress)
@@ -271,6 +277,15 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
     log.notes += [f"{name}: never started" for name in found if name not in started]
     counts = {name: run.estimator.counts for name, run in runs.items()}
     return Replay(log, counts, span_ns, time.perf_counter() - begin_s)
+
+
+def _own_samples(bag: Bag, namespace: str) -> Iterator[tuple[int, str, Array]]:
+    """Stamp, sensor and values of what own sensors gave."""
+    prefix = topic(namespace, OWN_SENSORS)
+    names = [full for full, kind in bag.types.items() if full.startswith(prefix)]
+    for message in bag.messages([full for full in names if bag.types[full] == NUMBERS]):
+        values = np.asarray(bag.deserialize(message).data, float)
+        yield message.log_ns, message.topic.removeprefix(prefix), values
 
 
 def _datum_of(bag: Bag, settings: Settings) -> tuple[Datum | None, list[str]]:

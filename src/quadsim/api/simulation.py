@@ -19,10 +19,10 @@ from quadsim.base.parts import given_parts, is_part
 from quadsim.control.parameters import AutopilotParams
 from quadsim.sensors.faults import FaultParams
 from quadsim.sim.closed_loop import LOG_HZ, REST_TICKS, TICK_HZ, VEHICLE_NAME, ClosedLoop
+from quadsim.sim.flight_view import FlightView as FlightView
+from quadsim.sim.flight_view import State as State
 from quadsim.sim.library import Library
 from quadsim.sim.log import FlightLog
-from quadsim.sim.parts import FlightView as FlightView
-from quadsim.sim.parts import State as State
 from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.sim.vehicles import Vehicles
 from quadsim.vehicle.disturbances import MotorChange, Push, WindChange

@@ -28,7 +28,15 @@ from quadsim.wire.axes import rotation_matrices
 from quadsim.wire.encode import Template, attitude_template, joint_template
 from quadsim.wire.make import header, make_message, serialise
 from quadsim.wire.samples import SampleMessages
-from quadsim.wire.standard import FIX, ODOMETRY, OURS, POSE, TWIST_STAMPED
+from quadsim.wire.standard import (
+    FIX,
+    NUMBERS,
+    ODOMETRY,
+    OURS,
+    OWN_SENSORS,
+    POSE,
+    TWIST_STAMPED,
+)
 
 Stamps = NDArray[np.int64]
 Make = Callable[[slice], list[bytes]]
@@ -95,6 +103,7 @@ class _Vehicle:
         # the loop estimates with all that has come by an IMU sample: a replay shall too
         for kind in sorted(self._scenario.sensors, key="imu".__eq__):
             yield from self._sensor(kind)
+        yield from self._own_sensors()
         yield from self._estimate()
         yield from self._control()
         yield from self._reported()
@@ -235,6 +244,13 @@ class _Vehicle:
             yield self._sampled(
                 "gps/vel", OURS["gps/vel"], FAST, velocity, rows[found], arrived_ns[found]
             )
+
+    def _own_sensors(self) -> Iterator[Stream]:
+        """What own sensors gave, each as a row of numbers."""
+        for name in self._loop.own.readings if self._loop.own is not None else ():
+            rows = self._loop.samples(name)
+            items = [(int(row["stamp_ns"]), {"data": row["values"]}) for row in rows]
+            yield self._single(OWN_SENSORS + name, NUMBERS, FAST, items)
 
     def _estimate(self) -> Iterator[Stream]:
         rows = self._rows[self._rows["estimated"] != 0]

@@ -142,13 +142,16 @@ class Part:
     def make(self, **offered: object) -> Any:
         """The part, made; of what is offered its constructor gets what it names.
 
+        An object that a program gives stays what it is; its ``reset()`` is called if it has one.
+
         Raises:
             InputError: as of :meth:`load`, or the constructor raises.
         """
         cls = self.load()
-        if self.made is not None and self.made is not cls:
-            return self.made
         try:
+            if self.made is not None and self.made is not cls:
+                getattr(self.made, "reset", lambda: None)()
+                return self.made
             names = inspect.signature(cls).parameters
             wanted = {name: value for name, value in offered.items() if name in names}
             return cls(**{**wanted, **self.arguments})

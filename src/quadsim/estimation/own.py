@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import Array
+from quadsim.base.compiled import Array, plain
 from quadsim.base.parts import Part, PartError, fitted, given_words
 from quadsim.base.records import ODOMETRY
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.messages import Measurement, Messages
 from quadsim.geometry.geodesy import Datum
+from quadsim.geometry.rotation import to_matrix
 
 #: Messages that an own estimator may have a method for; any other is that of an own sensor.
 MESSAGES = (
@@ -78,6 +80,7 @@ class OwnEstimator:
         self._methods: dict[str, Callable[..., Any]] = {}
         self.counts: dict[str, int] = {}
         self.stamp_ns, self.running = 0, False
+        self._samples: deque[tuple[int, str, Array]] = deque()
 
     def _method(self, kind: str) -> Callable[..., Any] | None:
         """Its method for a kind of message, if it has one."""
@@ -124,11 +127,21 @@ class OwnEstimator:
         """Hand messages over; (N,) ODOMETRY after each sample of the IMU, the stamps rising."""
         rows, last_ns = [], self.stamp_ns
         for message in messages:
+            while self._samples and message.kind == "imu":
+                stamp_ns, name, values = self._samples[0]
+                if stamp_ns > message.stamp_ns:
+                    break
+                self._samples.popleft()
+                self.take(name, stamp_ns, (values,))
             self.take_measurement(message)
             if message.kind == "imu" and self.running and self.stamp_ns > last_ns:
                 last_ns = self.stamp_ns
                 rows.append(self._odometries.copy())
         return np.concatenate(rows) if rows else np.zeros(0, ODOMETRY)
+
+    def expect(self, samples: Iterable[tuple[int, str, Array]]) -> None:
+        """Take what own sensors gave, stamp, name and values, in its time in :meth:`take_all`."""
+        self._samples.extend(sorted(samples, key=lambda sample: sample[0]))
 
     def take_measurement(self, message: Measurement) -> None:
         """Hand a message of a bag over, whose GNSS positions are geodetic."""
@@ -202,5 +215,8 @@ class OwnEstimator:
         return np.diag(np.concatenate([row["p_variance"], row["attitude_variance"]]))
 
     def twist_covariance(self) -> Array:
-        """(6, 6): the velocity's variances, about the axes of ``map``; zero: unknown."""
-        return np.diag(np.concatenate([self._odometries[0]["v_variance"], np.zeros(3)]))
+        """(6, 6) in ``base_link``: linear velocity, then zeros, as nothing states the angular."""
+        row, covariance = self._odometries[0], np.zeros((6, 6))
+        R_WB = np.array(plain(to_matrix)(tuple(row["q_WB"].tolist())))
+        covariance[:3, :3] = R_WB.T @ np.diag(row["v_variance"]) @ R_WB
+        return covariance

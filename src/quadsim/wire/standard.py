@@ -16,6 +16,10 @@ BOOL = "std_msgs/msg/Bool"
 TWIST_STAMPED = "geometry_msgs/msg/TwistStamped"
 GEO_POINT = "geographic_msgs/msg/GeoPointStamped"
 SCAN = "sensor_msgs/msg/LaserScan"
+NUMBERS = "std_msgs/msg/Float64MultiArray"
+
+#: Before the name of an own sensor's topic, whose log time is the stamp of the sample.
+OWN_SENSORS = "sensor/"
 
 #: Our topics whose type is fixed; what else a file names keeps the driver's type.
 OURS = {

@@ -138,9 +138,13 @@ def test_objects_and_classes_are_given_by_programs():
         def velocity(self, time_s, p_W):
             return [0.0, 0.0, 0.0]
 
+        def reset(self):
+            self.resets = getattr(self, "resets", 0) + 1
+
     gust = Gust()
     by_object, by_class = given_parts({"wind": gust}) + given_parts({"wind": Gust})
-    assert by_object.make() is gust
+    assert by_object.make() is by_object.make() is gust
+    assert gust.resets == 2
     assert type(by_class.make()) is Gust
     assert by_class.name.endswith(":Gust")
     with pytest.raises(InputError, match="'sail'"):

@@ -12,7 +12,10 @@ from scipy import stats
 from scipy.spatial.transform import Rotation
 
 import quadsim
+from quadsim.analysis.metrics import score
+from quadsim.bag.profiles import Recording
 from quadsim.base.parts import PART_FAILED
+from quadsim.cli.sim import fly_once
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.interface import ErrorStateEkf
 from quadsim.sim.closed_loop import ClosedLoop, run
@@ -328,3 +331,25 @@ def test_a_criterion_that_fails_is_named(scenario):
         Jerk.value = kept
     assert judged["value"] is None
     assert "criterion parts.criterion:Jerk: failed: ZeroDivisionError" in judged["error"]
+
+
+class OnBeacons(Complementary):
+    """Takes its position from an own sensor alone."""
+
+    def gnss_position(self, stamp_ns, p_W):
+        """Not used."""
+
+    def beacons(self, stamp_ns, p_W):
+        super().gnss_position(stamp_ns, p_W)
+
+
+def test_an_own_estimator_gets_own_sensors_in_flight_and_from_the_bag(tmp_path):
+    estimator = f"{__name__}:OnBeacons"
+    own = {"parts.sensor": "parts.sensor:Beacons", "parts.estimator": estimator}
+    scenario = load_scenario("hover", own, seed=2)
+    logs, _ = fly_once(scenario, tmp_path / "bag", Recording(), None)
+    flown = logs["quad"]
+    in_flight = score(flown.estimates[estimator], flown.truth, 5_000_000_000)
+    assert 0.0 < in_flight.position_rmse_m < 0.15  # of fixes with 0.1 m on each axis
+    replayed = quadsim.replay(tmp_path / "bag", [estimator]).summary["estimator"]
+    assert replayed["position_rmse_m"] == pytest.approx(in_flight.position_rmse_m, rel=0.1)
