@@ -7,6 +7,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from quadsim.base.files import find
 from quadsim.base.parameters import load
@@ -38,8 +39,19 @@ def crazyflie() -> VehicleParams:
     return load(VehicleParams, find("vehicles", "crazyflie2"))
 
 
-def write_flight(path: Path, seconds: float, vehicle: VehicleParams, seed: int = 1) -> None:
-    """Fly a vehicle with smooth random rotor speeds about hover, and write what it would log."""
+def write_flight(
+    path: Path,
+    seconds: float,
+    vehicle: VehicleParams,
+    seed: int = 1,
+    mount_rad: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    bias_radps: tuple[float, float, float] = (0.0, 0.0, 0.0),
+) -> None:
+    """Fly a vehicle with smooth random rotor speeds about hover, and write what it would log.
+
+    The poses are those of axes that ``mount_rad`` turns into the vehicle's.
+    """
+    mount = Rotation.from_rotvec(mount_rad)
     rng = np.random.default_rng(seed)
     fleet = Fleet(vehicle, EnvironmentParams())
     hover = np.sqrt(vehicle.mass_kg * 9.80665 / 4 / vehicle.thrust_coefficient_N_s2)
@@ -57,12 +69,13 @@ def write_flight(path: Path, seconds: float, vehicle: VehicleParams, seed: int =
         correct = -level[0] * side[:, 1] + level[1] * side[:, 0]
         fleet.set_motor_command(0, hover * (1.0 + push + 0.08 * correct + 0.1 * up))
         micro = stamp_ns // 1000
-        rates = np.rad2deg(w_B)
+        rates = np.rad2deg(w_B + np.array(bias_radps))
         g = (truth["a_W"] + [0.0, 0.0, 9.80665]) @ _matrix(q_WB) / 9.80665
         rpm = np.array(truth["rotor_speed_radps"][:4]) * 30.0 / np.pi
         fast.append((micro, *rates, *g, *rpm))
         if k % POSE_EVERY == 0:
-            poses.append((micro, *truth["p_W"], *np.roll(q_WB, -1)))
+            pose = Rotation.from_quat(np.roll(q_WB, -1)) * mount.inv()
+            poses.append((micro, *truth["p_W"], *pose.as_quat()))
         fleet.step_to(stamp_ns + STEP_MS * 1_000_000)
     names = [f"{kind}.{axis}" for kind in ("gyro", "acc") for axis in "xyz"]
     variables = [(name, "d") for name in (*names, "rpm.m1", "rpm.m2", "rpm.m3", "rpm.m4")]

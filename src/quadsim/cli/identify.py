@@ -144,10 +144,11 @@ def _identify_flights(options: IdentifyOptions, path: Path) -> int:
     with ExitStack() as stack, working("reading"):
         bags = [stack.enter_context(open_bag(log)) for log in options.bags]
         alignment = align_recorder(bags, options.namespace, params.recorder)
-        params = replace(params, recorder=alignment.applied(params.recorder))
-        recorded = [read_recorded(bag, options.namespace, params) for bag in bags]
+        aligned = replace(params, recorder=alignment.applied(params.recorder))
+        recorded = [read_recorded(bag, options.namespace, aligned) for bag in bags]
     with working("predicting, which takes minutes for many flights"):
-        found = identify_flights(recorded, params, options.gravity_mps2, options.residual)
+        found = identify_flights(recorded, aligned, options.gravity_mps2, options.residual)
+    found = replace(found, before=params)
     write_whole(path, flights_text(found, alignment, raw, Path(options.vehicle).stem))
     result = {**flights_summary(found, recorded, alignment), "file": path}
     return finish(result, options.as_json, _show_flights, f"file: {path}")

@@ -190,7 +190,7 @@ def identify_flights(
     gravity_mps2: float,
     residual: bool = False,
     trim_s: float = 4.0,
-    most: int = 12,
+    most: int = 30,
 ) -> FlightsFit:
     """Estimate a multirotor's figures from recorded flights.
 
@@ -229,7 +229,7 @@ def identify_flights(
         left = [each for each in fit.unknowns if each is not worst]
         if not left:
             break
-        fit = fit_figures(_with_file(fit, worst, vehicle), left, errors, 3)
+        fit = fit_figures(_with_file(fit, worst, vehicle), left, errors, 6)
     return FlightsFit(fit, kept, vehicle)
 
 
@@ -294,6 +294,7 @@ def flights_text(
     if CENTRE in halves:
         for key in ("rotor_layout", "arm_m", "rotor_height_m"):
             content.pop(key, None)
+        content["rotor_directions"] = list(found.fit.vehicle.rotor_directions)
         halves["rotor_positions_B_m"] = halves.pop(CENTRE)
     for name in halves:
         group, _, key = name.rpartition(".")

@@ -38,6 +38,10 @@ Residuals = Callable[[VehicleParams], list[Array]]
 CENTRE = "centre_of_mass_B_m"
 #: Error of a vehicle that cannot be.
 _REFUSED = 1e3
+#: Change of the cost, as a share, after which a fit has come to its end.
+CONVERGED = 1e-5
+#: Errors beyond so many times the median count by their size, not by its square.
+OUTLYING = 2.0
 #: Errors that count as one, of position in m, velocity in m/s and attitude in rad.
 UNIT_M, UNIT_MPS, UNIT_RAD = 0.02, 0.05, 0.05
 
@@ -120,25 +124,28 @@ def fit_figures(
     size = np.array([unknown.size for unknown in unknowns])
     low, high = (np.array([getattr(u, end) for u in unknowns]) for end in ("low", "high"))
 
-    count = sum(map(len, residuals(vehicle)))
-
     def stacked(scaled: Array) -> Array:
         try:
             tried = with_values(vehicle, unknowns, scaled * size)
         except InputError:  # no body has such moments of inertia
-            return np.full(count, _REFUSED)
+            return np.full(len(errors), _REFUSED)
         return np.concatenate(residuals(tried))
 
-    found = least_squares(
-        stacked, np.clip(start, low, high) / size, bounds=(low / size, high / size),
-        diff_step=1e-4, x_scale=1.0, max_nfev=most, loss="soft_l1",
-    )  # fmt: skip
-    values = found.x * size
-    best = with_values(vehicle, unknowns, values)
+    begin, errors = np.clip(start, low, high) / size, np.concatenate(residuals(vehicle))
+    for evaluations in (most - most // 2, most // 2):
+        # errors far beyond the scale would be minimised by their sum, which takes long
+        scale = max(1.0, OUTLYING * float(np.median(np.abs(errors))))
+        found = least_squares(
+            stacked, begin, bounds=(low / size, high / size), diff_step=1e-4, x_scale=1.0,
+            max_nfev=max(evaluations, 1), loss="soft_l1", f_scale=scale, ftol=CONVERGED,
+        )  # fmt: skip
+        begin, errors = found.x, found.fun
+    best = with_values(vehicle, unknowns, found.x * size)
     lengths = [len(part) for part in residuals(best)]
     # SciPy scales the Jacobian for the loss so that this times it is the cost's gradient
-    weighted = found.fun * (1.0 + found.fun**2) ** 0.25
+    weighted = found.fun * (1.0 + (found.fun / scale) ** 2) ** 0.25
     half = _intervals(found.jac, weighted, lengths) * size
+    values = found.x * size
     return Fit(best, tuple(unknowns), values, half, len(lengths))
 
 

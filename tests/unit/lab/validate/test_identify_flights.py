@@ -1,0 +1,118 @@
+"""Recorded flights of a known vehicle, by a recorder that is mounted askew, tell both."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import yaml
+from click.testing import CliRunner
+from flown import crazyflie, write_flight
+
+from quadsim.bag.reading import open_bag
+from quadsim.base.parameters import load
+from quadsim.cli.main import main
+from quadsim.lab.identify.alignment import align_recorder
+from quadsim.lab.identify.flights import cut_flight, identify_flights
+from quadsim.lab.identify.suspects import rank_suspects
+from quadsim.lab.validate.recorded import as_recorded_by, read_recorded
+from quadsim.vehicle.parameters import RecorderParams, VehicleParams
+
+GRAVITY = 9.80665
+MOUNT_RAD, BIAS_RADPS = (0.03, -0.02, 0.05), (0.02, -0.01, 0.015)
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory):
+    """Paths of logs of 6 s each, poses turned and the gyroscope biased."""
+    folder = tmp_path_factory.mktemp("askew")
+    paths = [folder / f"log{k}" for k in range(3)]
+    for k, path in enumerate(paths):
+        write_flight(path, 6.0, crazyflie(), 10 + k, MOUNT_RAD, BIAS_RADPS)
+    return paths
+
+
+@pytest.fixture(scope="module")
+def alignment(logs):
+    with ExitStack() as stack:
+        bags = [stack.enter_context(open_bag(path)) for path in logs]
+        return align_recorder(bags, "/quad", RecorderParams())
+
+
+@pytest.fixture(scope="module")
+def flights(logs, alignment):
+    recorder = alignment.applied(RecorderParams())
+    found = []
+    for path in logs:
+        with open_bag(path) as bag:
+            found.append(read_recorded(bag, "/quad", replace(crazyflie(), recorder=recorder)))
+    return found
+
+
+def test_poses_and_gyroscope_tell_mount_bias_and_clock(alignment):
+    assert alignment.value[:3] == pytest.approx(MOUNT_RAD, abs=0.01)
+    assert alignment.value[3:6] == pytest.approx(BIAS_RADPS, abs=2e-3)
+    assert alignment.value[6] == pytest.approx(0.0, abs=1e-3)
+
+
+def test_tilted_poses_are_levelled_by_the_accelerometer(flights):
+    assert all("tilted by 0.0" in " ".join(flight.notes) for flight in flights)
+    # with level attitudes the predicted specific force is that of the accelerometer, and with the
+    # true mount the body of all logs is the same
+    turned = as_recorded_by(flights[0], replace(flights[0].recorder, mount_rad=(0.0, 0.0, 0.0)))
+    apart = np.linalg.norm(turned.v_B - flights[0].v_B, axis=1)
+    assert apart.max() == pytest.approx(
+        2.0 * np.sin(0.5 * flights[0].recorder.mount_rad[2])
+        * np.linalg.norm(flights[0].v_B[:, :2], axis=1).max(), rel=0.05
+    )  # fmt: skip
+
+
+def test_figures_and_what_is_not_told(flights):
+    wrong = replace(
+        crazyflie(),
+        recorder=flights[0].recorder,
+        thrust_coefficient_N_s2=1.03 * crazyflie().thrust_coefficient_N_s2,
+        inertia_kg_m2=tuple(1.1 * x for x in crazyflie().inertia_kg_m2[:2])
+        + crazyflie().inertia_kg_m2[2:],
+    )
+    found = identify_flights(flights, wrong, GRAVITY)
+    best = found.fit.vehicle
+    assert best.thrust_coefficient_N_s2 == pytest.approx(
+        crazyflie().thrust_coefficient_N_s2, rel=0.01
+    )
+    assert best.inertia_kg_m2[:2] == pytest.approx(crazyflie().inertia_kg_m2[:2], rel=0.03)
+    for unknown in found.kept:
+        assert "thrust" not in unknown.name
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("mass", lambda v: replace(v, mass_kg=v.mass_kg / 1.05)),
+        ("inertia", lambda v: replace(v, inertia_kg_m2=tuple(x / 1.2 for x in v.inertia_kg_m2))),
+    ],
+)
+def test_the_figure_that_is_off_is_named(flights, name, change):
+    file = change(replace(crazyflie(), recorder=flights[0].recorder))
+    stretches = [part for flight in flights for part in cut_flight(flight, 3)]
+    first = rank_suspects(stretches, file, GRAVITY)[0]
+    assert first.name == name
+    assert first.factor == pytest.approx({"mass": 1.05, "inertia": 1.2}[name], rel=0.05)
+
+
+def test_identify_writes_a_file_of_several_logs(logs, tmp_path):
+    path = tmp_path / "mine.yaml"
+    args = ["identify", *map(str, logs), "--vehicle", "crazyflie2", "--output", str(path)]
+    result = CliRunner().invoke(main, [*args, "--json"])
+    assert result.exit_code in (0, 1), result.output
+    figures = {each["name"]: each for each in json.loads(result.stdout)["figures"]}
+    mount = figures["recorder.mount_rad[2]"]
+    assert mount["low"] - 0.005 < MOUNT_RAD[2] < mount["high"] + 0.005
+    assert mount["file_value"] == 0.0
+    found = load(VehicleParams, path)
+    assert found.recorder.mount_rad[2] == pytest.approx(mount["value"], rel=1e-4)
+    assert "+-" in path.read_text(encoding="utf-8")
+    assert yaml.safe_load(path.read_text(encoding="utf-8"))["mass_kg"] == crazyflie().mass_kg
