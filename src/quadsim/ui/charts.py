@@ -186,8 +186,8 @@ def options(panels: Sequence[Panel], x_title: str = "time, s") -> dict[str, Any]
             {"type": "inside", "xAxisIndex": list(range(count)), "zoomOnMouseWheel": "ctrl"}
         ],
         "grid": [
-            {"left": 52, "right": 14, "top": f"{head + i * height + 2.5}%",
-             "height": f"{height - 7.0}%"}
+            {"left": 52, "right": 14, "top": f"{head + i * height + 3.5}%",
+             "height": f"{height - 8.0}%"}
             for i in range(count)
         ],
         "xAxis": [
@@ -199,7 +199,7 @@ def options(panels: Sequence[Panel], x_title: str = "time, s") -> dict[str, Any]
         "yAxis": [
             {"type": "value", "gridIndex": i, "scale": True, "name": panel.title,
              "nameTextStyle": {"color": _AXIS, "align": "left", "padding": [0, 0, 0, -40]},
-             "nameGap": 8, "splitNumber": 3, **axes, **lines}
+             "nameGap": 11, "splitNumber": 3, **axes, **lines}
             for i, panel in enumerate(panels)
         ],
         "series": [

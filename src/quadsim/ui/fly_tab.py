@@ -322,7 +322,8 @@ class FlyTab:
         with errors_told():
             live = self._flying()
             weight_N = live.scenario.vehicle.mass_kg * 9.81
-            force_N = np.array(direction) * weight_N * float(self._force.value) / 100.0
+            size_N = weight_N * float(self._force.value) / 100.0
+            force_N = np.round(np.array(direction) * size_N, 2)
             duration_s = float(self._duration.value)
             live.call(lambda simulation: simulation.push(force_N, duration_s=duration_s))
             self._refresh()

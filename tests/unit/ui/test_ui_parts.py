@@ -122,7 +122,8 @@ def test_models_of_a_flight_are_kept_by_their_content(scenario):
     store, loaded = ModelStore(), load_scenario(scenario)
     first, again = (store.of_flight(loaded, np.zeros((1, 3))) for _ in range(2))
     assert first == again
-    for name in (first.body, first.discs, first.world):
+    assert (first.discs is None) == (not loaded.vehicle.rotor_directions)
+    for name in filter(None, (first.body, first.ghost, first.discs, first.world)):
         assert store.get(name)[:4] == b"glTF"
         assert len(store.get(name)) < 12_000_000
     assert store.get("../setup.py") is None
