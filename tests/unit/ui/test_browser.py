@@ -60,7 +60,8 @@ def address(tmp_path_factory):
         yield found[1]
     finally:
         server.send_signal(signal.SIGINT)
-        server.wait(20.0)
+        status = server.wait(20.0)
+    assert status == 0
     assert not [path for path in folder.iterdir() if path != log]  # it leaves nothing behind
     assert "Traceback" not in log.read_text()
 

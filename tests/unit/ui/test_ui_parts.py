@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 import trimesh
 import yaml
+from click.testing import CliRunner
 
 from quadsim.api.simulation import Simulation
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import from_mapping
+from quadsim.cli import main
 from quadsim.control.parameters import AutopilotParams
 from quadsim.lab.tune.step_flights import AXES, fly_steps, make_flights
 from quadsim.lab.tune.tuning import load_vehicle
@@ -229,3 +231,18 @@ def test_runs_have_numbers_and_the_oldest_goes(flown):
         workspace.open("nowhere.mcap")
     with pytest.raises(InputError, match="type the path"):
         workspace.open(" ")
+
+
+def test_a_bag_is_opened_as_recorded_or_with_an_estimator(tmp_path):
+    bag = tmp_path / "run" / "bag"
+    command = ["sim", "--scenario", "hover", "--duration", "8", "--bag", str(bag), "--no-report"]
+    CliRunner().invoke(main.main, [*command, "--output", str(tmp_path / "out")])
+    workspace = Workspace()
+    recorded = workspace.open(str(bag.parent))  # a run's folder
+    again = workspace.open(f" {bag} ", estimator="eskf")
+    titles = [title for title, _ in workspace.runs.values()]
+    assert titles == ["1: run", "2: bag, eskf"]
+    truth, replayed = (workspace.runs[number][1].truth for number in (recorded, again))
+    np.testing.assert_array_equal(truth.p_W, replayed.p_W)
+    with pytest.raises(InputError, match="/quad7"):
+        workspace.open(str(bag), namespace="/quad7")
