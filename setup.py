@@ -33,10 +33,7 @@ CORE = [
     "defusedxml>=0.7.1",
     "trimesh>=4.5",
     "pillow>=10.0",
-    "rasterio>=1.3",
-    "allantools>=2024.6",
     "joblib>=1.3",
-    "pyarrow>=17.0",
 ]
 ROS = [
     "ros-rclpy[fastrtps]==9.1.2",
@@ -52,10 +49,18 @@ FIRMWARE = [
 VIEW = [
     "rerun-sdk>=0.34,<0.35",  # its layouts change with each version
 ]
+LAB = [  # campaigns, checks of sensors, tables of Arrow
+    "allantools>=2024.6",
+    "pyarrow>=17.0",
+]
+TERRAIN = [  # GeoTIFF
+    "rasterio>=1.3",
+]
 UI = [
     "nicegui>=3.11,<4",
 ]
 CLUSTER = [
+    *LAB,
     "dask[distributed]>=2025.1",
 ]
 DOCS = [
@@ -66,6 +71,8 @@ TEST = [
     *CLUSTER,
     *DOCS,
     *FIRMWARE,
+    *TERRAIN,
+    'evo>=1.38 ; python_version >= "3.11"',  # trajectory errors to compare with
     *UI,
     "playwright>=1.40",
     "pytest>=8,<9",  # launch_testing needs it below 9
@@ -104,12 +111,12 @@ def version() -> str:
 
 
 def shared_files() -> list[tuple[str, list[str]]]:
-    """Where ROS looks: the index marker, package.xml, launch, config and worlds."""
+    """Where ROS looks: the index marker, package.xml, launch, config, worlds; and skeletons."""
     by_folder = {
         "share/ament_index/resource_index/packages": [f"resource/{NAME}"],
         f"share/{NAME}": ["package.xml"],
     }
-    for pattern in ("launch/*.launch.py", "config/**/*", "worlds/**/*"):
+    for pattern in ("launch/*.launch.py", "config/**/*", "worlds/**/*", "examples/parts/*.py"):
         for path in sorted(ROOT.glob(pattern)):
             if path.is_file():
                 relative = path.relative_to(ROOT)
@@ -117,9 +124,21 @@ def shared_files() -> list[tuple[str, list[str]]]:
     return sorted(by_folder.items())
 
 
+HAS_KERNELS = (ROOT / "src" / NAME / "kernels.zip").is_file()
+
+
+def requirements() -> list[str]:
+    """The core's; compiled kernels are those of one version of Numba, the pinned one."""
+    if not HAS_KERNELS:
+        return CORE
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    numba = [line for line in pins if line.startswith("numba==")]
+    return [*numba, *(each for each in CORE if not each.startswith("numba"))]
+
+
 def wheel_tags() -> dict[str, str]:
     """Tags of a wheel that brings compiled kernels: for this Python, on this architecture."""
-    if not (ROOT / "src" / NAME / "kernels.zip").is_file():
+    if not HAS_KERNELS:
         return {}
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
     return {"python_tag": tag, "plat_name": f"manylinux_2_28_{platform.machine()}"}
@@ -143,11 +162,13 @@ setup(
     data_files=shared_files(),
     zip_safe=False,
     options={"bdist_wheel": wheel_tags()},
-    install_requires=CORE,
+    install_requires=requirements(),
     extras_require={
         "ros": ROS,
         "firmware": FIRMWARE,
         "view": VIEW,
+        "lab": LAB,
+        "terrain": TERRAIN,
         "ui": UI,
         "cluster": CLUSTER,
         "docs": DOCS,

@@ -28,7 +28,7 @@ COPY src src
 
 # setuptools first, at the version that the constraints name: pip would fetch another to build with.
 RUN pip install --no-cache-dir --no-input --constraint constraints.txt setuptools wheel \
-    && pip install --no-cache-dir --no-input --no-build-isolation --constraint constraints.txt '.[ros,view]' \
+    && pip install --no-cache-dir --no-input --no-build-isolation --constraint constraints.txt '.[ros,view,lab,terrain]' \
     && rm -rf build src/quadsim.egg-info
 
 USER 1000:1000

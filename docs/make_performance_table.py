@@ -1,6 +1,7 @@
 """The table of docs/performance.md, from what ``quadsim bench --json`` printed.
 
 ``./quadsim bench --json > bench.json``, then ``python docs/make_performance_table.py bench.json``.
+It writes anew those rows that the page has.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def row(figure: dict[str, Any]) -> str:
     return "| " + " | ".join([*cells, spread, target]) + " |\n"
 
 
-def table(bench: dict[str, Any]) -> str:
-    """The machine and all figures."""
+def table(bench: dict[str, Any], before: str) -> str:
+    """The machine, and the figures that are in the table before."""
     machine, versions = bench["machine"], bench["versions"]
     text = (
         f"{machine['processor']}, {machine['cores_allowed']} cores, {machine['system']}; "
@@ -45,9 +46,10 @@ def table(bench: dict[str, Any]) -> str:
         "| figure | what | median | unit | least … most | target |\n"
         "| --- | --- | --- | --- | --- | --- |\n"
     )
-    text += "".join(row(figure) for figure in bench["figures"] if figure["unit"] != "ratio")
+    text += "".join(row(each) for each in bench["figures"] if f"`{each['name']}`" in before)
     for name, why in (bench["absent"] | bench["failed"]).items():
-        text += f"\n`{name}` was not measured: {why}\n"
+        if f"`{name}`" in before:
+            text += f"\n`{name}` was not measured: {why}\n"
     return text
 
 
@@ -55,8 +57,9 @@ def main() -> None:
     """Write the table into the page."""
     bench = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     head, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    tail = rest.partition(END)[2]
-    PAGE.write_text(head + BEGIN + "\n" + table(bench) + "\n" + END + tail, encoding="utf-8")
+    before, _, tail = rest.partition(END)
+    text = head + BEGIN + "\n" + table(bench, before) + "\n" + END + tail
+    PAGE.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,17 +1,17 @@
-"""Make the pictures of the documentation from a recorded flight.
+"""Make docs/images/square.png: the flight of ``quadsim sim``.
 
-python docs/make_pictures.py runs/square-<time>/bag
-
-The flight is that of ``./quadsim fly``. The picture needs Chromium.
+The picture needs Chromium. It keeps its figure as a text of the PNG, which a test compares with
+today's flight.
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import plotly.graph_objects as go
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 from plotly.subplots import make_subplots
 
 from quadsim.analysis.metrics import SETTLE_S, errors, rms
@@ -27,12 +27,14 @@ from quadsim.analysis.report.figures import (
     thin,
 )
 from quadsim.analysis.report.pictures import save_picture
-from quadsim.bag.log import read_log
-from quadsim.bag.reading import open_bag
 from quadsim.base.errors import InputError
+from quadsim.sim.closed_loop import run
 from quadsim.sim.log import FlightLog
+from quadsim.sim.scenario import load_scenario
 
-IMAGES = Path(__file__).parent / "images"
+PICTURE = Path(__file__).parent / "images" / "square.png"
+#: Name of the PNG's text that has the figure of its title.
+FIGURE = "figure"
 _WIDTH, _HEIGHT = 1200, 675
 _AXES = ("east", "north", "up")
 
@@ -60,13 +62,13 @@ def square_picture(log: FlightLog) -> go.Figure:
     )
     _path(figure, log)
     _height(figure, log)
-    worst = _error_rows(figure, log)
+    _error_rows(figure, log)
     style(figure, _HEIGHT)
-    scenario = log.scenario or "flight"
+    flown = f"{log.scenario or 'flight'}, flown on its own estimate ({estimate_error(log)})"
     figure.update_layout(
         width=_WIDTH,
         title={
-            "text": f"<b>quadsim</b>: {scenario}, flown on its own estimate ({worst})",
+            "text": f"<b>quadsim</b>: {flown}",
             "x": 0.045,
             "y": 0.965,
             "font": {"size": 21},
@@ -128,8 +130,8 @@ def _height(figure: go.Figure, log: FlightLog) -> None:
     figure.update_yaxes(title_text="height, m", row=1, col=2)
 
 
-def _error_rows(figure: go.Figure, log: FlightLog) -> str:
-    """Draw the position error per axis; say how large it is."""
+def _error_rows(figure: go.Figure, log: FlightLog) -> None:
+    """Draw the position error per axis."""
     estimate = next(iter(log.estimates.values()))
     error = errors(estimate, log.truth)
     rows = thin(len(error))
@@ -159,16 +161,29 @@ def _error_rows(figure: go.Figure, log: FlightLog) -> str:
         _add(figure, row, 2, "error", False, x=t_s, y=values, mode="lines", line=line)
         span = [-1.3 * limit, 1.3 * limit]
         figure.update_yaxes(title_text=f"{name}, cm", range=span, row=row, col=2)
+
+
+def estimate_error(log: FlightLog) -> str:
+    """How far the estimate is from the truth, in words."""
+    error = errors(next(iter(log.estimates.values())), log.truth)
+    settled = seconds(error.stamp_ns, log.start_ns) >= SETTLE_S
     size = rms(error.position_W[settled])
     return "no error known" if size is None else f"position RMSE {100 * size:.1f} cm"
 
 
+def fly() -> FlightLog:
+    """The flight that is drawn."""
+    return run(load_scenario("square"))[0]
+
+
 def main() -> None:
-    """Draw ``images/square.png`` from the bag named on the command line."""
-    with open_bag(Path(sys.argv[1])) as bag:
-        log = read_log(bag, "/quad")
-    IMAGES.mkdir(exist_ok=True)
-    save_picture(square_picture(log), IMAGES / "square.png", _WIDTH, _HEIGHT)
+    """Fly and draw."""
+    log = fly()
+    save_picture(square_picture(log), PICTURE, _WIDTH, _HEIGHT)
+    text = PngInfo()
+    text.add_text(FIGURE, estimate_error(log))
+    image = Image.open(PICTURE).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    image.save(PICTURE, optimize=True, pnginfo=text)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import click
 
 from quadsim.base.options import launch_arguments
 from quadsim.base.parameters import Leaf, leaves
+from quadsim.base.spec import Spec
 from quadsim.cli.main import COMMANDS
 
 PAGE = Path(__file__).with_name("reference.md")
@@ -43,6 +45,10 @@ declarations (`python docs/make_reference.py` writes this page). Scenarios are i
 [experiments.md](experiments.md) and [mission.md](mission.md), devices in [sensors.md](sensors.md),
 topics and nodes in [nodes.md](nodes.md).
 """
+SHARED = 'What several of them have, with one meaning. Each names these in its line "also".\n'
+KEYS = "A range is written [0, 30) where 0 is allowed and 30 is not.\n"
+#: Name, and the cells beside it.
+Row = tuple[str, ...]
 
 
 def named(place: tuple[str, str]) -> Any:
@@ -50,14 +56,38 @@ def named(place: tuple[str, str]) -> Any:
     return getattr(import_module(place[0]), place[1])
 
 
-def row(*cells: str) -> str:
-    """One row of a table; a bar in a cell would end it, and ``] [`` would be a link."""
-    texts = (cell.replace("|", "\\|").replace("] [", "; ") for cell in cells)
-    return "| " + " | ".join(texts) + " |"
+def table(rows: Iterable[Row]) -> str:
+    """A table; a bar in a cell would end it, and ``] [`` would be a link."""
+    texts = ([cell.replace("|", "\\|").replace("] [", "; ") for cell in cells] for cells in rows)
+    head, *rest = ["| " + " | ".join(cells) + " |" for cells in texts]
+    return "\n".join([head, "|" + " --- |" * (head.count(" | ") + 1), *rest]) + "\n"
 
 
-def commands(name: str, command: click.Command) -> Iterator[str]:
-    """A command's options, and those of its subcommands."""
+def sections(heads: tuple[str, ...], found: dict[str, tuple[str, list[Row]]]) -> Iterator[str]:
+    """A table for each section, and first one of the rows that more than one of them has.
+
+    Args:
+        heads: of the columns.
+        found: section's title to what it is, and its rows.
+    """
+    counts = Counter(row for _, rows in found.values() for row in rows)
+    shared = [row for row, count in counts.items() if count > 1]
+    if shared:
+        yield "\n".join([SHARED, table([heads, *shared])])
+    for title, (about, rows) in found.items():
+        yield f"### {title}\n"
+        if about:
+            yield f"{about}\n"
+        own = [row for row in rows if counts[row] == 1]
+        if own:
+            yield table([heads, *own])
+        also = [f"`{row[0].split()[0].strip('`')}`" for row in rows if counts[row] > 1]
+        if also:
+            yield f"Also {', '.join(also)}.\n"
+
+
+def commands(name: str, command: click.Command) -> Iterator[tuple[str, tuple[str, list[Row]]]]:
+    """Title, text and options of a command, or of its subcommands."""
     context = click.Context(command, info_name=name)
     if isinstance(command, click.Group):
         for below in command.list_commands(context):
@@ -66,40 +96,55 @@ def commands(name: str, command: click.Command) -> Iterator[str]:
             yield from commands(f"{name} {below}", found)
         return
     arguments = [p.make_metavar(context) for p in command.params if isinstance(p, click.Argument)]
-    yield "\n".join(["", f"### quadsim {' '.join([name, *arguments])}", "", command.help or ""])
-    yield "\n".join(["", row("option", "meaning"), row("---", "---")])
-    for parameter in command.params:
-        record = parameter.get_help_record(context)
-        if record is not None:
-            yield row(f"`{record[0]}`", " ".join(record[1].split()))
+    records = (parameter.get_help_record(context) for parameter in command.params)
+    rows = [(f"`{r[0]}`", " ".join(r[1].split())) for r in records if r is not None]
+    yield f"quadsim {' '.join([name, *arguments])}", (command.help or "", rows)
 
 
-def key(leaf: Leaf) -> str:
+def launch_file(place: tuple[str, str]) -> list[Row]:
+    """Arguments of a launch file."""
+    return [
+        (f"`{name}`", f"`{default}`" if default else "", about)
+        for name, (default, about) in launch_arguments(named(place)).items()
+    ]
+
+
+def interval(spec: Spec) -> str:
+    """What is allowed, in a few signs."""
+    if spec.choices:
+        return ", ".join(spec.choices)
+    least, most = (
+        (spec.gt if spec.ge is None else spec.ge),
+        (spec.lt if spec.le is None else spec.le),
+    )
+    if least is None and most is None:
+        return ""
+    low = "(-∞" if least is None else f"{'(' if spec.ge is None else '['}{least:g}"
+    high = "∞)" if most is None else f"{most:g}{')' if spec.le is None else ']'}"
+    return f"{low}, {high}"
+
+
+def key(leaf: Leaf) -> Row:
     """One key of a parameter file."""
     default = "" if leaf.default is None else str(leaf.default)
     if "<dataclasses._MISSING_TYPE" in default:
         default = "must be given"
-    allowed = leaf.spec.allowed().replace("any finite value", "")
-    return row(f"`{leaf.name}`", default, leaf.spec.unit, allowed, leaf.spec.doc)
+    return f"`{leaf.name}`", f"{default} {leaf.spec.unit}", interval(leaf.spec), leaf.spec.doc
 
 
 def page() -> str:
     """The page."""
-    lines = [HEAD, "## Commands"]
+    found = {}
     for name, (module, attribute, _) in COMMANDS.items():
-        lines += commands(name, named((module, attribute)))
-    lines += ["", "## Launch files"]
-    for name, place in LAUNCH.items():
-        lines += ["", f"### {name}.launch.py", "", row("argument", "default", "meaning")]
-        lines.append(row("---", "---", "---"))
-        for argument, (default, about) in launch_arguments(named(place)).items():
-            lines.append(row(f"`{argument}`", f"`{default}`" if default else "", about))
-    lines += ["", "## Parameter files"]
+        found |= dict(commands(name, named((module, attribute))))
+    lines = [HEAD, "## Commands\n", *sections(("option", "meaning"), found)]
+    found = {f"{name}.launch.py": ("", launch_file(place)) for name, place in LAUNCH.items()}
+    lines += ["## Launch files\n", *sections(("argument", "default", "meaning"), found)]
+    lines += ["## Parameter files\n", KEYS]
     for folder, place in FILES.items():
-        lines += ["", f"### config/{folder}", "", row("key", "default", "unit", "allowed", "what")]
-        lines.append(row("---", "---", "---", "---", "---"))
-        lines += [key(leaf) for leaf in leaves(named(place))]
-    return "\n".join(lines) + "\n"
+        rows = [key(leaf) for leaf in leaves(named(place))]
+        lines += [f"### config/{folder}\n", table([("key", "default", "range", "what"), *rows])]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

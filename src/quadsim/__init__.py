@@ -16,8 +16,10 @@ from quadsim.base.kernel_folder import choose_folder
 
 if TYPE_CHECKING:
     from quadsim.api.flight import Flight, load, replay
-    from quadsim.api.simulation import Controller, Simulation, State
+    from quadsim.api.simulation import Controller, FlightView, Simulation, State
+    from quadsim.base.compiled import kernel
     from quadsim.base.errors import FlightError, InputError, QuadsimError
+    from quadsim.base.parts import PartError
 
 __version__ = "0.1.0"
 
@@ -25,19 +27,24 @@ __all__ = [
     "Controller",
     "Flight",
     "FlightError",
+    "FlightView",
     "InputError",
+    "PartError",
     "QuadsimError",
     "Simulation",
     "State",
+    "kernel",
     "load",
     "replay",
 ]
 
 #: Where the public names are, so that a command imports only what it uses.
 _PLACES = {
-    **dict.fromkeys(("Controller", "Simulation", "State"), "quadsim.api.simulation"),
+    **dict.fromkeys(("Controller", "FlightView", "Simulation", "State"), "quadsim.api.simulation"),
     **dict.fromkeys(("Flight", "load", "replay"), "quadsim.api.flight"),
     **dict.fromkeys(("FlightError", "InputError", "QuadsimError"), "quadsim.base.errors"),
+    "PartError": "quadsim.base.parts",
+    "kernel": "quadsim.base.compiled",
 }
 
 choose_folder()

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -202,15 +203,25 @@ def precompile_guard() -> None:
         guard.step(stamp_ns)
 
 
-def precompile_nodes(scenario: Scenario) -> None:
-    """What the nodes of every graph call; the others' kernels are loaded where they are called."""
+def precompile_plant(scenario: Scenario) -> None:
+    """Vehicle, sensors and control of every graph and closed loop."""
     precompile_vehicle(scenario, FIRST_S)
+    precompile_control(scenario)
+
+
+def precompile_filter(scenario: Scenario) -> None:
+    """The estimator of every graph and closed loop."""
     precompile_estimators(scenario, ["eskf"], FIRST_S)
     precompile_blind(scenario)
-    precompile_control(scenario)
     node_stands(np.zeros(1, STANDING), 9.81, 0, np.zeros(3), np.zeros(3))
     rotate((1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0))  # velocities in messages
     unrotate((1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+
+
+def precompile_nodes(scenario: Scenario) -> None:
+    """What the nodes of every graph call; the others' kernels are loaded where they are called."""
+    precompile_plant(scenario)
+    precompile_filter(scenario)
 
 
 def forget_old_kernels() -> None:
@@ -230,10 +241,12 @@ def precompile_closed_loop(scenario: Scenario) -> None:
 
     precompile_vehicle(scenario)
     run(scenario)
+    run(load_scenario("square"))
 
 
 def precompile_rest(scenario: Scenario) -> None:
     """What the closed loop is made of besides the vehicle, and the other estimators."""
+    precompile_filter(scenario)
     precompile_estimators(scenario, ("eskf", "ekf7", "gps_ins"))
     precompile_control(scenario)
     precompile_replays(scenario)
@@ -243,15 +256,25 @@ def precompile_rest(scenario: Scenario) -> None:
     precompile_guard()
 
 
+def compile_at_once(*jobs: Callable[[Scenario], None]) -> None:
+    """Do jobs at once, each in a process; what one has compiled the others take from the cache."""
+    scenario = load_scenario("hover", duration_s=5.0)
+    with ProcessPoolExecutor(
+        len(jobs), get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_DFL)
+    ) as processes:  # by Ctrl-C they end without a word
+        for done in [processes.submit(job, scenario) for job in jobs]:
+            done.result()
+    set_filled()
+
+
+def fill_first() -> None:
+    """Compile what a first flight needs."""
+    compile_at_once(precompile_plant, precompile_filter)
+
+
 def fill_cache() -> None:
     """Fill the cache: by the time the loop is compiled, its parts come out of the cache."""
-    scenario = load_scenario("hover", duration_s=5.0)
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
-        loop = processes.submit(precompile_closed_loop, scenario)
-        rest = processes.submit(precompile_rest, scenario)
-        loop.result()
-        rest.result()
-    set_filled()
+    compile_at_once(precompile_closed_loop, precompile_rest)
     forget_old_kernels()
 
 
@@ -271,7 +294,7 @@ def write_archive(path: Path) -> None:
             [sys.executable, "-m", "quadsim.precompile"], env=os.environ | chosen, check=True
         )
         with ZipFile(path, "w", ZIP_DEFLATED) as archive:
-            for file in sorted(Path(folder).rglob("*.nb[ci]")):
+            for file in sorted(Path(folder).rglob("*")):
                 archive.write(file, file.relative_to(folder))
 
 

@@ -12,6 +12,7 @@ from rcl_interfaces.srv import SetParametersAtomically
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import Imu, MagneticField, NavSatFix
 from std_msgs.msg import Bool
+from std_srvs.srv import Trigger
 
 from quadsim.base.errors import InputError
 from quadsim.geometry.geodesy import Datum
@@ -210,3 +211,58 @@ def test_motion_capture_alone_flies_the_filter(bench):
 def test_an_estimator_beside_that_nobody_knows_is_refused(bench):
     with pytest.raises(InputError, match=r"parameter beside: 'ukf'; known: eskf"):
         estimator.make(bench.context, namespace="/quad", overrides={"beside": ["ukf"]})
+
+
+class Still:
+    """An own estimator: it believes what the last fix says, until there is one too many."""
+
+    def __init__(self, params, fixes=5):
+        self.p_W, self.fixes, self.params = None, fixes, params
+
+    def imu(self, stamp_ns, f_S, w_S):
+        self.w_S = w_S
+
+    def gnss_position(self, stamp_ns, p_W):
+        self.p_W, self.fixes = p_W, self.fixes - 1
+        if self.fixes < 0:
+            raise RuntimeError("enough")
+
+    def odometry(self):
+        if self.p_W is None:
+            return None
+        return self.p_W, np.zeros(3), [1.0, 0.0, 0.0, 0.0], self.w_S, np.full(9, 0.2)
+
+
+def test_the_vehicle_flies_on_an_own_estimator_and_on_ours_when_it_fails(bench, capfd):
+    overrides = FIXED | {"own": f"{__name__}:Still"}
+    node = bench.add(estimator.make(bench.context, namespace="/quad", overrides=overrides))
+    landed: list[bool] = []
+
+    def land(_, response):
+        landed.append(True)
+        return response
+
+    bench.node.create_service(Trigger, "/quad/land", land)
+    vehicle = Vehicle(bench, node)
+    vehicle.run(60)  # three fixes
+    assert not node.filter.running
+    bench.until(lambda: len(vehicle.odometry) > 20)
+    pose = vehicle.odometry[-1].pose
+    position = pose.pose.position
+    assert (position.x, position.y, position.z) == pytest.approx(vehicle.P_W, abs=1e-6)
+    np.testing.assert_allclose(pose.covariance[::7], 0.04)
+    vehicle.run(190)
+    assert node._flown is node.filter
+    bench.until(lambda: bool(landed))
+    before = len(vehicle.odometry)
+    vehicle.run(20)
+    bench.until(lambda: len(vehicle.odometry) > before)
+    # ours knows the heading too: east is ahead; it stands on the same place
+    position = vehicle.odometry[-1].pose.pose.position
+    assert (position.x, position.y, position.z) == pytest.approx(vehicle.P_W, abs=0.05)
+    assert "RuntimeError: enough" in capfd.readouterr().err
+
+
+def test_an_own_estimator_that_is_not_there_is_refused(bench):
+    with pytest.raises(InputError, match="there is no module nowhere"):
+        estimator.make(bench.context, namespace="/quad", overrides={"own": "nowhere:Filter"})

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from array import array
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import Pose
 from nav_msgs.msg import Odometry
 from rclpy.task import Future
@@ -209,6 +212,43 @@ def test_a_gazebo_that_refuses_or_is_silent_is_named(bench, services):
     state.answer()
     assert node.health()[:2] == (0, "running")
     assert not pose.asked
+
+
+def gazebo_command(folder, monkeypatch) -> Path:
+    """Gazebo's command, which keeps its arguments and answers; its notes."""
+    notes = folder / "asked"
+    command = folder / "gz"
+    command.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {notes}.new\nmv {notes}.new {notes}\n'
+                       "echo 'data: true'\n")  # fmt: skip
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    return notes
+
+
+@pytest.mark.parametrize("given", [{"patience_s": 0.0}, {"service": "command"}])
+def test_without_a_service_the_command_of_gazebo_is_used(
+    bench, services, tmp_path, monkeypatch, given
+):
+    """As with the bridge of Humble, which has no pose service; and that is said."""
+    notes = gazebo_command(tmp_path, monkeypatch)
+    node = gazebo_view.make(bench.context, namespace="/quad", overrides=given)
+    for service in services.values():
+        service.is_there = False
+    said = bench.heard(DiagnosticStatus, "/quad/events", qos.EVENTS)
+    bench.add(node)
+    truth = bench.publisher(Odometry, "/quad/ground_truth/odom", qos.FAST)
+    again = bench.node.create_timer(0.1, lambda: truth.publish(at(SECOND_NS, 1.5)))
+    bench.until(lambda: node.health()[:2] == (0, "running"))
+    bench.node.destroy_timer(again)
+    if "patience_s" in given:
+        bench.until(lambda: said)
+        assert "/world/flat/set_pose" in said[0].message
+    words = notes.read_text().splitlines()
+    assert words[:7] == [
+        "service", "-s", "/world/flat/set_pose", "--reqtype", "gz.msgs.Pose", "--reptype",
+        "gz.msgs.Boolean",
+    ]  # fmt: skip
+    assert words[-1].startswith('name: "quad", position: {x: 1.5, y: ')
 
 
 def test_without_the_packages_it_says_so_in_one_line(bench, monkeypatch):

@@ -43,7 +43,8 @@ class StandIn:
         self.udp.settimeout(1.0)
         self.to = ("127.0.0.1", 9002 + 10 * instance)
         self.copter, self.mode, self.frame = Copter(), 0, 0
-        self.rates, self.sent, self.fixes, self.targets = {}, {}, 0, 0
+        self.rates, self.sent, self.targets = {}, {}, 0
+        self.fixes, self.origin = 0, None
         self.state = None
         self.home = None
 
@@ -124,6 +125,19 @@ class StandIn:
         need(0 < message.horiz_accuracy < 10 and 0 < message.hdop < 10, "accuracy")
         self.fixes += 1
 
+    def take_set_gps_global_origin(self, m):
+        need(abs(m.latitude - 473977420) < 20000 and abs(m.longitude - 85455940) < 20000, "origin")
+        self.origin = m.latitude, m.longitude, m.altitude
+
+    def take_att_pos_mocap(self, m):
+        need(self.origin is not None or self.fixes == 0, "one thing says where it is")
+        q, place = self.state["quaternion"], self.state["position"]
+        need(abs(sum(a * b for a, b in zip(m.q, q, strict=True))) > 0.995, f"attitude {m.q}, {q}")
+        need(math.dist((m.x, m.y, m.z), place) < 0.4, f"place {m.x, m.y, m.z}, {place}")
+        late = self.state["timestamp"] - m.time_usec * 1e-6
+        need(0.0 <= late < 0.05, f"a pose that is {late} s old")
+        self.fixes += 1
+
     def take_command_long(self, message):
         need((message.target_system, message.target_component) == (self.mav.srcSystem, 1), "target")
         command, result = message.command, 0
@@ -132,7 +146,8 @@ class StandIn:
         elif command == mavlink.MAV_CMD_REQUEST_MESSAGE:
             need(message.param1 == mavlink.MAVLINK_MSG_ID_GPS_GLOBAL_ORIGIN, "the origin alone")
             if self.fixes > 5:
-                self.send(mavlink.MAVLink_gps_global_origin_message(473977420, 85455940, 488000))
+                origin = self.origin or (473977420, 85455940, 488000)
+                self.send(mavlink.MAVLink_gps_global_origin_message(*origin))
         elif command == mavlink.MAV_CMD_DO_SET_MODE:
             need(message.param1 == 1 and message.param2 in (4, 9), "GUIDED or LAND")
             self.mode = int(message.param2)
@@ -154,7 +169,11 @@ class StandIn:
         need(self.mode == 4 and self.copter.armed, "setpoints are for GUIDED")
         self.targets += 1
         self.copter.place, self.copter.speed = (m.x, m.y, m.z), (m.vx, m.vy, m.vz)
-        self.copter.heading = m.yaw
+        self.copter.by_speed = m.type_mask == 1479
+        if self.copter.by_speed:  # 50 times a second
+            self.copter.heading += 0.02 * m.yaw_rate
+        else:
+            self.copter.heading = m.yaw
 
     def tell(self):
         now, s = self.state["timestamp"], self.state
@@ -187,6 +206,11 @@ if __name__ == "__main__":
     parser.add_argument("--wipe", action="store_true")
     given = parser.parse_args()
     need(given.model == "JSON:127.0.0.1" and given.sysid == given.instance + 1, "arguments")
-    need("GPS1_TYPE 14" in Path(given.defaults).read_text(), "our receiver")
+    said = dict(map(str.split, Path(given.defaults).read_text().partition("#")[0].splitlines()))
+    seen = {key: said.get(key) for key in ("VISO_TYPE", "EK3_SRC1_POSXY", "EK3_SRC1_YAW")}
+    need(
+        said["GPS1_TYPE"] == "14" or (said["GPS1_TYPE"], *seen.values()) == ("0", "1", "6", "6"),
+        f"our receiver, or motion capture: {said}",
+    )
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         StandIn(given.instance, json.loads(given.faults or "{}")).run()

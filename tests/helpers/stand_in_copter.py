@@ -38,6 +38,8 @@ class Copter:
         self.landing = False
         self.place = None  # NED, wanted
         self.speed = (0.0, 0.0, 0.0)
+        self.by_speed = False  # wherever it is
+        self.trim, self.before_s = 0.0, None  # m/s^2 down, for a mass that is another
         self.heading = None
         self.low_since = None
 
@@ -50,12 +52,17 @@ class Copter:
         R = matrix(q)
         heading = math.atan2(R[1][0], R[0][0])
         self.heading = heading if self.heading is None else self.heading
-        wanted = list(self.place or place)
+        wanted = list(place if self.by_speed else self.place or place)
         ff = self.speed
         if self.landing:
             wanted[2], ff = place[2], (0.0, 0.0, 0.5)
         v = [1.2 * clip(wanted[i] - place[i], 2.0) + ff[i] for i in range(3)]
         a = [clip(2.5 * (v[i] - speed[i]), 4.0) for i in range(3)]
+        if not self.landing:
+            dt = now_s - (now_s if self.before_s is None else self.before_s)
+            self.trim = clip(self.trim + 1.5 * (v[2] - speed[2]) * dt, 3.0)
+        self.before_s = now_s
+        a[2] += self.trim
         north, east = a[0], a[1]
         forward = math.cos(heading) * north + math.sin(heading) * east
         right = -math.sin(heading) * north + math.cos(heading) * east

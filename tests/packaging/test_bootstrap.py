@@ -121,13 +121,22 @@ def test_first_call_sets_up_and_then_does_the_job(checkout: Checkout) -> None:
     assert [line[:31] for line in result.stderr.splitlines()] == [
         "quadsim: first use: making .ven",
         "quadsim: first use: installing ",
-        "quadsim: first use: compiling o",
     ]
     calls = checkout.calls()
-    assert any(call.endswith("--editable .[ros,firmware]") for call in calls)
+    assert any(call.endswith("--editable .[ros,firmware,lab,terrain]") for call in calls)
     assert all("--constraint constraints.txt" in call for call in calls if "pip" in call)
-    assert "python -m quadsim.precompile" in calls
+    assert "python -m quadsim.precompile" not in calls  # fly compiles what it needs
     assert calls[-1] == "quadsim fly --scenario a b"
+
+
+def test_a_first_test_compiles_everything_ahead(checkout: Checkout) -> None:
+    """Many processes test at once, and each would compile."""
+    result = checkout.run("test", "-k", "nothing")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.splitlines()[-1].startswith("quadsim: first use: compiling ")
+    calls = checkout.calls()
+    assert any(call.endswith("--editable .[ros,firmware,lab,terrain,test]") for call in calls)
+    assert calls[-2:] == ["python -m quadsim.precompile", "pytest -k nothing"]
 
 
 def test_second_call_goes_straight_to_the_job(checkout: Checkout) -> None:
@@ -214,7 +223,7 @@ def test_the_check_installs_its_tools_too_and_runs_them_all(checkout: Checkout) 
     assert result.returncode == 1
     assert result.stderr.splitlines()[-1] == "quadsim: failed: mypy"
     calls = checkout.calls()
-    assert any(call.endswith("--editable .[ros,firmware,test]") for call in calls)
+    assert any(call.endswith("--editable .[ros,firmware,lab,terrain,test]") for call in calls)
     beside = [call for call in calls if call.startswith("pytest -q -m not many tests/unit/")]
     assert len(beside) == 1
     assert [call for call in calls if call not in beside][-7:] == [

@@ -42,10 +42,12 @@ def steps(script: ModuleType, path: Path, name: str) -> list[str]:
     return [rest for step, rest in script.instructions(path.read_text()) if step == name]
 
 
-def core_packages() -> set[str]:
-    """Names in CORE of setup.py."""
-    (core,) = re.findall(r"^CORE = \[$(.*?)^\]$", (ROOT / "setup.py").read_text(), re.M | re.S)
-    return set(re.findall(r'^\s+"([\w-]+)', core, re.M))
+def packages() -> set[str]:
+    """Names in CORE, LAB and TERRAIN of setup.py."""
+    setup = (ROOT / "setup.py").read_text()
+    lists = re.findall(r"^(?:CORE|LAB|TERRAIN) = \[(.*?)^\]$", setup, re.M | re.S)
+    assert len(lists) == 3
+    return {name for each in lists for name in re.findall(r'^\s+"([\w-]+)', each, re.M)}
 
 
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.stem)
@@ -75,7 +77,7 @@ def test_the_image_on_ros_gets_each_package_from_one_place(script):
     }
     debian_names = {"yaml": "pyyaml", "pil": "pillow", "typing-extensions": "typing_extensions"}
     known = {debian_names.get(name, name) for name in known}
-    assert core_packages() - known == wheels
+    assert packages() - known == wheels
 
 
 def test_both_images_stay_on_the_machine_whose_network_they_have(script):

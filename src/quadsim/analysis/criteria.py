@@ -6,6 +6,7 @@ of an error stays below a limit, and a share of samples within one stated deviat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,13 @@ from numpy.typing import NDArray
 from quadsim.analysis.metrics import MAX_GAP_S
 from quadsim.analysis.signals import SIGNALS, Logs, SignalSeries
 from quadsim.base.errors import InputError
-from quadsim.sim.criterion import AnyCriterion, EventCriterion, SignalCriterion
+from quadsim.base.parts import where_raised
+from quadsim.sim.criterion import (
+    AnyCriterion,
+    EventCriterion,
+    PartCriterion,
+    SignalCriterion,
+)
 from quadsim.sim.log import ERROR, Array, Event, FlightLog
 
 
@@ -170,6 +177,26 @@ def judge_event(criterion: EventCriterion, log: FlightLog) -> dict[str, Any]:
         "to_s": criterion.to_s,
         "passed": bool(came),
     }
+
+
+def judge_part(criterion: PartCriterion, log: FlightLog) -> dict[str, Any]:
+    """What the summary says of a criterion of the user's own; ``error`` if it failed."""
+    judged: dict[str, Any] = {
+        "name": criterion.part,
+        "value": None,
+        "least": criterion.least,
+        "limit": criterion.limit,
+        "passed": False,
+    }
+    part = criterion.of
+    try:
+        value = float(part.make().value(log))
+    except InputError as error:
+        return judged | {"error": str(error)}
+    except Exception as error:
+        return judged | {"error": f"{part}: failed: {where_raised(error)}"}
+    passed = criterion.least <= value <= criterion.limit
+    return judged | {"value": value if math.isfinite(value) else None, "passed": passed}
 
 
 def surprises(criteria: Iterable[AnyCriterion], log: FlightLog) -> list[str]:

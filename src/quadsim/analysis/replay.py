@@ -5,6 +5,7 @@ One that needs the whole flight, the smoother, collects while the others run, an
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,7 @@ from quadsim.analysis.innovations import Believed, inside_of_smoothed
 from quadsim.analysis.truth import read_truth, truth_topic
 from quadsim.bag.heard import heard_of
 from quadsim.bag.log import LogReader
+from quadsim.bag.logs.log_file import NOISE
 from quadsim.bag.measurements import SENSORS, measurements
 from quadsim.bag.origin import estimator_of
 from quadsim.bag.reading import Bag, open_bag
@@ -25,12 +27,13 @@ from quadsim.base.changes import given_keys
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import flatten, load, read_yaml, read_yaml_text, unflatten
-from quadsim.estimation import ESTIMATORS
+from quadsim.estimation import make_estimator
 from quadsim.estimation.assumptions import assumed, differing_keys
 from quadsim.estimation.eskf.measurement_buffer import IMU
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.interface import Estimator
 from quadsim.estimation.messages import Messages
+from quadsim.estimation.own import OwnEstimator
 from quadsim.estimation.running import Running
 from quadsim.estimation.smoother.smoother import Smoother
 from quadsim.geometry.geodesy import Datum
@@ -66,15 +69,18 @@ class Replay:
 class _Run:
     """One estimator, and what it said of every IMU stamp: there and then, or at the end."""
 
-    def __init__(self, estimator: Estimator) -> None:
+    def __init__(self, estimator: Estimator | OwnEstimator) -> None:
         self.estimator = estimator
         self.kept = KeptTrack(with_sigma=True)
-        if not isinstance(estimator, Smoother):
+        if not isinstance(estimator, Smoother | OwnEstimator):
             self.running = Running(estimator)
             self.believed = Believed(estimator)
 
     def take(self, messages: Messages) -> None:
         """Give it messages, and write its estimates down."""
+        if isinstance(self.estimator, OwnEstimator):
+            self.kept.append(track_of(self.estimator.take_all(messages)))
+            return
         if isinstance(self.estimator, Smoother):
             for kind, stamp_ns, values in messages:
                 getattr(self.estimator, kind)(stamp_ns, *values)
@@ -85,6 +91,8 @@ class _Run:
 
     def finish(self) -> tuple[Track, Inside | None]:
         """Everything that was written down; the smoother's work is done here."""
+        if isinstance(self.estimator, OwnEstimator):
+            return self.kept.track(), None
         if isinstance(self.estimator, Smoother):
             rows = self.estimator.smooth().rows
             q_BS = self.estimator.state["q_BS"]
@@ -110,6 +118,8 @@ class Settings:
         known: keys of the parameters that somebody has set; see :func:`known_keys`.
         driver: who published the bag, if not quadsim; see
             :func:`~quadsim.bag.reading.open_bag`.
+        as_logged: what the log's own filter believed of noise is taken, and its estimates are kept
+            beside those of the replay.
     """
 
     estimators: Sequence[str] = ("eskf",)
@@ -121,6 +131,7 @@ class Settings:
     changes: Sequence[str] = ()
     known: Collection[str] = ()
     driver: str | None = None
+    as_logged: bool = False
 
 
 def estimator_params(config: str | None, changes: Sequence[str] = ()) -> EstimatorParams:
@@ -209,7 +220,9 @@ def described(
 def load_kernels(settings: Settings) -> None:
     """Load (or, the first time, compile) what the estimators run on, before any clock starts."""
     for name in settings.estimators:
-        estimator = _estimator(name)(settings.params, Datum())
+        estimator = make_estimator(name, settings.params, Datum())
+        if isinstance(estimator, OwnEstimator):
+            continue
         if not isinstance(estimator, Smoother):
             Running(estimator).take(Messages.of([]))
             continue
@@ -221,12 +234,6 @@ def load_kernels(settings: Settings) -> None:
         estimator.pressure(3, 101_325.0)
         estimator.range(3, 1.0)
         estimator.smooth()
-
-
-def _estimator(name: str) -> Callable[[EstimatorParams, Datum | None], Estimator]:
-    if name not in ESTIMATORS:
-        raise InputError(f"unknown estimator {name!r}; known: {', '.join(ESTIMATORS)}")
-    return ESTIMATORS[name]
 
 
 def replay(path: Path, settings: Settings, progress: Progress | None = None) -> Replay:
@@ -245,11 +252,11 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
         datum, notes = _datum_of(bag, settings)
         params, more = _params_of(bag, settings, datum)
         notes += more
-        runs = {name: _Run(_estimator(name)(params, datum)) for name in settings.estimators}
+        runs = {name: _Run(make_estimator(name, params, datum)) for name in settings.estimators}
         judge = (
             None if settings.truth is None else truth_topic(bag, settings.namespace, settings.truth)
         )
-        reader = LogReader(bag, settings.namespace, with_estimates=False)
+        reader = LogReader(bag, settings.namespace, with_estimates=settings.as_logged)
         heard = Overheard(bag, reader)
         span_ns = _run(cast(Bag, heard), settings.namespace, list(runs.values()), progress)
         found = {name: run.finish() for name, run in runs.items()}
@@ -258,7 +265,7 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
             _judge_by(log, bag, settings.namespace, judge)
         log.arrivals = heard.arrivals(settings.namespace)
     started = {name: parts for name, parts in found.items() if len(parts[0])}
-    log.estimates = {name: track for name, (track, _) in started.items()}
+    log.estimates = {name: track for name, (track, _) in started.items()} | log.estimates
     log.inside = {name: inside for name, (_, inside) in started.items() if inside is not None}
     log.notes += notes
     log.notes += [f"{name}: never started" for name in found if name not in started]
@@ -288,12 +295,31 @@ def _params_of(
     known, field_W_T = set(settings.known) | differing_keys(settings.params), field_of(bag)
     flown = estimator_of(bag) if settings.as_flown else None
     params = settings.params if flown is None else changed(flown, settings.changes)
+    if settings.as_logged:
+        params, told = _as_logged(bag, params, known)
+        params, notes = assumed(params, known | set(told), heard_of(bag, settings.namespace, datum))
+        return params, [*notes, *(f"as logged: {key} {value}" for key, value in told.items())]
     if flown is not None:  # what it believed of the field may be another than the true one
         return params, []
     if field_W_T is not None and "magnetic_field_W_T" not in known:
         params = replace(params, magnetic_field_W_T=field_W_T)
         known.add("magnetic_field_W_T")
     return assumed(params, known, heard_of(bag, settings.namespace, datum))
+
+
+def _as_logged(
+    bag: Bag, params: EstimatorParams, known: Collection[str]
+) -> tuple[EstimatorParams, dict[str, Any]]:
+    """Parameters with the noise that a log's own filter believed in, and what that is.
+
+    Raises:
+        InputError: the log does not say.
+    """
+    told = json.loads(bag.custom.get(NOISE) or "{}")
+    if not told:
+        raise InputError(f"{bag.path}: --parameters: it states none of its filter; a ULog does")
+    told = {key: value for key, value in told.items() if key not in known}
+    return unflatten(EstimatorParams, flatten(params) | told, f"{bag.path}: --parameters"), told
 
 
 def _judge_by(log: FlightLog, bag: Bag, namespace: str, full: str) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from quadsim.analysis import metrics
-from quadsim.analysis.criteria import judge_event, judge_signal, surprises
+from quadsim.analysis.criteria import judge_event, judge_part, judge_signal, surprises
 from quadsim.analysis.landing import landing
 from quadsim.analysis.signals import SIGNALS
 from quadsim.base.errors import InputError
 from quadsim.base.surroundings import machine, versions
-from quadsim.sim.criterion import AnyCriterion, EventCriterion, SignalCriterion
+from quadsim.sim.criterion import AnyCriterion, EventCriterion, PartCriterion, SignalCriterion
 from quadsim.sim.disk_arrays import give_back, slices
 from quadsim.sim.log import FlightLog
 
@@ -70,6 +70,9 @@ def judge_criteria(summary: Summary, criteria: Criteria, logs: Sequence[FlightLo
             continue
         if isinstance(criterion, EventCriterion):
             judged.append(judge_event(criterion, logs[0]))
+            continue
+        if isinstance(criterion, PartCriterion):
+            judged.append(judge_part(criterion, logs[0]))
             continue
         value = value_at(summary, criterion.value)
         passed = value is not None and value <= criterion.limit

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadsim.base.errors import InputError
+from quadsim.base.extras import need
 from quadsim.sim.log import Event, FlightLog, Track
 
 if TYPE_CHECKING:
@@ -99,17 +100,16 @@ class Flight:
 
     def to_arrow(self, track: str = "truth") -> pa.Table:
         """A track as a table of Arrow; arguments, columns and errors of :meth:`columns`."""
-        import pyarrow as pa
-
-        return pa.table(self.columns(track))
+        table: pa.Table = need("pyarrow", "to_arrow").table(self.columns(track))
+        return table
 
     def to_pandas(self, track: str = "truth") -> Any:
         """A track as a frame of pandas, which has to be installed; see :meth:`columns`."""
-        return _need("pandas").DataFrame(self.columns(track))
+        return need("pandas", "to_pandas").DataFrame(self.columns(track))
 
     def to_polars(self, track: str = "truth") -> Any:
         """A track as a frame of Polars, which has to be installed; see :meth:`columns`."""
-        return _need("polars").DataFrame(self.columns(track))
+        return need("polars", "to_polars").DataFrame(self.columns(track))
 
     # ---- pictures ------------------------------------------------------------------------------
 
@@ -148,20 +148,6 @@ class Flight:
         return page
 
 
-def _need(package: str) -> Any:
-    """A package that quadsim does without.
-
-    Raises:
-        InputError: it is not installed.
-    """
-    from importlib import import_module
-
-    try:
-        return import_module(package)
-    except ImportError:
-        raise InputError(f"{package} is not installed; pip install {package}") from None
-
-
 def load(path: str | PathLike[str], namespace: str = "/quad") -> Flight:
     """Read a flight as it was recorded.
 
@@ -190,7 +176,7 @@ def load(path: str | PathLike[str], namespace: str = "/quad") -> Flight:
 
 def replay(
     bag: str | PathLike[str],
-    estimators: Sequence[str] = ("eskf",),
+    estimators: Sequence[str | type] = ("eskf",),
     *,
     namespace: str = "/quad",
     config: str | None = None,
@@ -202,7 +188,8 @@ def replay(
     Args:
         bag: as of :func:`load`.
         estimators: names, the one that is asked about first; ``eskf``, ``ekf7``, ``gps_ins``,
-            ``blind``, ``smoother``, or ``module:Class`` of one's own.
+            ``blind``, ``smoother``; or a class of one's own, itself or by its name
+            ``module:Class``.
         namespace: the vehicle.
         config: parameters, a name in ``config/estimators`` or a path; None takes those that the
             bag says it was flown with.
@@ -215,10 +202,12 @@ def replay(
     from quadsim.analysis.replay import Settings, estimator_params, known_keys
     from quadsim.analysis.replay import replay as run
     from quadsim.analysis.scoring import Scoring, judge_replay
+    from quadsim.base.parts import class_name
 
     texts = tuple(f"{key}={value}" for key, value in (changes or {}).items())
+    names = (one if isinstance(one, str) else class_name(one) for one in estimators)
     settings = Settings(
-        tuple(estimators),
+        tuple(names),
         namespace,
         estimator_params(config, texts),
         as_flown=config is None,

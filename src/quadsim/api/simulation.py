@@ -4,65 +4,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from quadsim.api.flight import Flight
-from quadsim.base.errors import FlightError, InputError
+from quadsim.base.errors import InputError
 from quadsim.base.parameters import flatten, from_mapping, unflatten
+from quadsim.base.parts import given_parts, is_part
 from quadsim.control.parameters import AutopilotParams
 from quadsim.sensors.faults import FaultParams
 from quadsim.sim.closed_loop import LOG_HZ, REST_TICKS, TICK_HZ, VEHICLE_NAME, ClosedLoop
 from quadsim.sim.library import Library
-from quadsim.sim.log import Event, FlightLog
+from quadsim.sim.log import FlightLog
+from quadsim.sim.parts import FlightView as FlightView
+from quadsim.sim.parts import State as State
 from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.sim.vehicles import Vehicles
 from quadsim.vehicle.disturbances import MotorChange, Push, WindChange
-from quadsim.vehicle.state import ROTOR
 
-Array = NDArray[np.float64]
 #: A name in ``config/``, or the path of a file.
 Name = str | PathLike[str]
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """The motion of a vehicle at one time.
-
-    Frames: W is the world (``map``, ENU), B the body (``base_link``, FLU).
-
-    Attributes:
-        time_s: since the start of the simulation.
-        p_W: (3,) position, m.
-        v_W: (3,) velocity, m/s.
-        q_WB: (4,) unit quaternion, w first, that turns body axes into world axes.
-        w_B: (3,) angular velocity, rad/s.
-        sigma: (9,) standard deviations of ``p_W`` in m, ``v_W`` in m/s and of the attitude about
-            the world axes in rad; None of the true state.
-    """
-
-    time_s: float
-    p_W: Array
-    v_W: Array
-    q_WB: Array
-    w_B: Array
-    sigma: Array | None = None
 
 
 class Controller(Protocol):
     """Any object that flies the vehicle in place of the built-in position and attitude loops."""
 
-    def update(self, simulation: Simulation) -> ArrayLike:
+    def update(self, now: FlightView) -> ArrayLike:
         """Give the (n,) commanded rotor speeds in rad/s, once each control step."""
         ...
 
 
-class Simulation:
+class Simulation(FlightView):
     """One vehicle with its sensors, estimator and autopilot, without ROS.
 
     The same arguments give the same flight, to the last bit, as ``quadsim sim`` does.
@@ -71,13 +48,17 @@ class Simulation:
         scenario: a name in ``config/scenarios``, or the path of a file.
         vehicle: another vehicle than the scenario's; a name in ``config/vehicles`` or a path.
         sensors: another sensor suite; a name in ``config/sensors/suites`` or a path.
-        estimator: other parameters of the estimator; a name in ``config/estimators`` or a path.
+        estimator: other parameters of the estimator, a name in ``config/estimators`` or a path; or
+            an own estimator, as ``controller``.
         autopilot: other parameters of the autopilot; a name in ``config/autopilots`` or a path.
         seed: of all noise; None takes the scenario's.
         duration_s: time after which the flight ends; None takes the scenario's.
         fly_on: ``"estimate"`` or ``"truth"``; None takes the scenario's.
         changes: dotted keys to set, as of ``--set``: ``{"vehicle.mass_kg": 1.4}``.
-        controller: flies in place of the built-in control loops; see :class:`Controller`.
+        controller: flies in place of the built-in control loops: ``module:Class``, or an object;
+            see :class:`Controller`.
+        parts: other own parts, by their kind: ``{"wind": "my:Thermal"}``, or objects; see
+            ``docs/parts.md``.
         start_mission: arm as soon as the checks pass, and fly the scenario's mission. With False
             the vehicle waits for :meth:`arm`.
 
@@ -96,15 +77,20 @@ class Simulation:
         *,
         vehicle: Name | None = None,
         sensors: Name | None = None,
-        estimator: Name | None = None,
+        estimator: Name | object | None = None,
         autopilot: Name | None = None,
         seed: int | None = None,
         duration_s: float | None = None,
         fly_on: str | None = None,
         changes: Mapping[str, Any] | None = None,
-        controller: Controller | None = None,
+        controller: str | Controller | None = None,
+        parts: Mapping[str, object] | None = None,
         start_mission: bool = True,
     ) -> None:
+        own = {**(parts or {}), **({} if controller is None else {"controller": controller})}
+        if not isinstance(estimator, str | PathLike | None) or is_part("estimator", estimator):
+            own["estimator"], estimator = estimator, None
+        self._own = given_parts(own)
         files = {
             "vehicle": vehicle, "sensors": sensors, "estimator": estimator, "autopilot": autopilot
         }  # fmt: skip
@@ -117,13 +103,12 @@ class Simulation:
             fly_on=fly_on,
             **{name: None if file is None else fspath(file) for name, file in files.items()},
         )
-        self.scenario: Scenario = self._load(seed=seed)
+        self.scenario = self._loaded(seed)
         if self.scenario.file.vehicles > 1:
             raise InputError(
                 f"{self.scenario.path}: has {self.scenario.file.vehicles} vehicles; a Simulation"
                 " flies one, `quadsim sim` flies all"
             )
-        self.controller = controller
         self.start_mission = start_mission
         self.reset()
 
@@ -134,91 +119,25 @@ class Simulation:
             seed: of all noise from now on; None keeps it.
         """
         if seed is not None:
-            self.scenario = self._load(seed=seed)
+            self.scenario = self._loaded(seed)
+        self._told_failure = False
         seconds = math.ceil(self.scenario.file.duration_s * TICK_HZ + REST_TICKS) / TICK_HZ
         self._vehicles = Vehicles(self.scenario, [VEHICLE_NAME], seconds, LOG_HZ, keep_samples=True)
         self._loop = ClosedLoop(self.scenario, vehicles=self._vehicles)
-        self._motors = self._loop.state["pending"][self._loop.setup.delay]
         self._now_ns = self._until_ns = 0
         self._period_ns = int(self._loop.setup.imu_period_ns)
 
-    @property
-    def time_s(self) -> float:
-        """Simulated time since the start, s."""
-        return self._now_ns * 1e-9
-
-    @property
-    def control_period_s(self) -> float:
-        """Length of a control step: the period of the IMU and of the inner loops, s."""
-        return self._period_ns * 1e-9
+    def _loaded(self, seed: int | None) -> Scenario:
+        """The scenario with the own parts."""
+        scenario: Scenario = self._load(seed=seed)
+        given = {part.kind for part in self._own}
+        others = tuple(part for part in scenario.parts if part.kind not in given)
+        return replace(scenario, parts=(*others, *self._own))
 
     @property
     def done(self) -> bool:
         """Whether the flight has ended: by its mission, by its time, or by a crash."""
         return self._loop.over
-
-    @property
-    def mode(self) -> str:
-        """State of the autopilot: ``disarmed``, ``takeoff``, ``mission``, ``landing``, ..."""
-        return self._loop.manager.state
-
-    @property
-    def events(self) -> list[Event]:
-        """What has happened so far: changes of state, faults, crashes."""
-        return list(self._loop.events)
-
-    @property
-    def state(self) -> State:
-        """The true motion."""
-        truth = self._loop.state["truth"][0]
-        return State(
-            self.time_s, *(np.array(truth[name]) for name in ("p_W", "v_W", "q_WB", "w_B"))
-        )
-
-    @property
-    def rotor_speed_radps(self) -> Array:
-        """True speeds of the (n,) rotors, rad/s."""
-        rotors = len(self.scenario.vehicle.commands)
-        return np.array(self._loop.state.vehicle.x[ROTOR : ROTOR + rotors])
-
-    @property
-    def estimate(self) -> State | None:
-        """What the estimator believes; None as long as it has not started."""
-        own = "estimate" if self._loop.use_truth else "odometry"
-        found = self._loop.state[own]
-        if found["stamp_ns"] <= 0:
-            return None
-        variances = [found[f"{part}_variance"] for part in ("p", "v", "attitude")]
-        p_W, v_W, q_WB, w_B = (np.array(found[name]) for name in ("p_W", "v_W", "q_WB", "w_B"))
-        sigma = np.sqrt(np.maximum(np.concatenate(variances), 0.0))
-        return State(float(found["stamp_ns"]) * 1e-9, p_W, v_W, q_WB, w_B, sigma)
-
-    @property
-    def sensors(self) -> dict[str, dict[str, Any]]:
-        """Newest sample of each sensor that has published one, by its kind.
-
-        ``simulation.sensors["imu"]["f_S"]`` is the specific force in m/s^2; the fields and units
-        of each kind are those of its sample in :mod:`quadsim.sensors`.
-        """
-        found = {}
-        for kind in self.scenario.sensors:
-            samples = self._loop.samples(kind)
-            if len(samples):
-                newest = samples[-1]
-                found[kind] = {name: newest[name].copy() for name in newest.dtype.names or ()}
-        return found
-
-    def samples(self, kind: str) -> NDArray[np.record]:
-        """Everything that a sensor has published so far, (N,) records, which stay as they are.
-
-        Raises:
-            InputError: the vehicle has no such sensor.
-        """
-        if kind not in self.scenario.sensors:
-            raise InputError(
-                f"no sensor {kind!r}; the vehicle has {', '.join(sorted(self.scenario.sensors))}"
-            )
-        return self._loop.samples(kind).copy()
 
     # ---- flying --------------------------------------------------------------------------------
 
@@ -233,11 +152,21 @@ class Simulation:
 
         Raises:
             FlightError: the motion is no longer finite; with time, state and likely cause.
+            PartError: an own part failed. The built-in parts have taken over, and further steps
+                show how they land the vehicle.
         """
         until_ns = self._now_ns + count * self._period_ns
         while self._now_ns < until_ns and not (self._at_tick and self.done):
             self._advance(until_ns)
+            self._tell_failure()
         return self.state
+
+    def _tell_failure(self) -> None:
+        """Raise why an own part failed, once."""
+        own = self._loop.own
+        if own is not None and own.error is not None and not self._told_failure:
+            self._told_failure = True
+            raise own.error
 
     @property
     def _at_tick(self) -> bool:
@@ -252,29 +181,13 @@ class Simulation:
             self._until_ns = loop.next_tick_ns()
             tick_ns = self._until_ns - self._now_ns
         next_ns = min(until_ns, self._until_ns)
-        if self.controller is not None:
-            next_ns = self._now_ns + self._period_ns
         self._vehicles.advance(self._now_ns, next_ns, tick_ns)
         self._now_ns = next_ns
-        if self.controller is not None:
-            self._control()
         if self._at_tick:
             loop.notice(next_ns)
             if self.start_mission:
                 loop.take_off_when_ready()
             loop.check()
-
-    def _control(self) -> None:
-        """Let the controller's command take effect where the inner loop's would."""
-        assert self.controller is not None
-        speeds = np.asarray(self.controller.update(self), float)
-        rotors = len(self.scenario.vehicle.commands)
-        if speeds.shape != (rotors,) or not np.isfinite(speeds).all():
-            raise FlightError(
-                f"controller {type(self.controller).__name__}: update() gave {speeds!r};"
-                f" {rotors} finite rotor speeds in rad/s are needed"
-            )
-        self._motors[:rotors] = np.maximum(speeds, 0.0)
 
     def run(self, until: Callable[[Simulation], bool] | None = None) -> Flight:
         """Fly to the end of the mission.
@@ -284,6 +197,10 @@ class Simulation:
 
         Returns:
             The flight so far, with its scores.
+
+        Raises:
+            FlightError: as of :meth:`step`.
+            PartError: an own part failed, and the flight was landed.
         """
         while not (self._at_tick and self.done):
             self._advance(self._until_ns if not self._at_tick else self._now_ns + 10**9)
@@ -293,6 +210,7 @@ class Simulation:
         for _ in range(REST_TICKS if self._loop.manager.finished else 0):
             self._loop.tick()
         self._now_ns = self._until_ns = self._loop.stamp_ns
+        self._tell_failure()
         return self.flight()
 
     def flight(self) -> Flight:

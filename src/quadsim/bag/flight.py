@@ -46,14 +46,6 @@ STATUS = "diagnostic_msgs/msg/DiagnosticStatus"
 CLOCK_NS, MOTORS_NS, BATTERY_NS = 10_000_000, 10_000_000, 1_000_000_000
 #: Messages are made for so much of the flight at once.
 WINDOW_NS = 1_000_000_000
-#: Topic of each kind of sensor.
-SENSOR_TOPICS = {
-    "imu": "imu/data_raw",
-    "gnss": "gps/fix",
-    "magnetometer": "imu/mag",
-    "barometer": "imu/static_pressure",
-    "rangefinder": "range/down",
-}
 
 
 @dataclass(frozen=True)
@@ -235,8 +227,8 @@ class _Vehicle:
         rows, arrived_ns = self._loop.samples(kind), self._loop.arrivals_ns(kind)
         params, environment = self._scenario.sensors[kind], self._scenario.environment
         messages = samples.sensor_messages(kind, params, environment, self._prefix)
-        short = SENSOR_TOPICS[kind]
-        yield self._sampled(short, OURS[short], FAST, messages, rows, arrived_ns)
+        short, type_name = samples.SENSOR_TOPICS[kind]
+        yield self._sampled(short, type_name, FAST, messages, rows, arrived_ns)
         if kind == "gnss":
             found = samples.has_fix(rows)
             velocity = samples.velocity_messages()

@@ -83,10 +83,6 @@ def template(function: F) -> F:
     return cast(F, numba.njit(**(OPTIONS | {"cache": False}), inline="always")(function))
 
 
-#: Names that some rooms still use.
-lane_kernel, block_kernel, inlined_kernel = inline, threaded, template
-
-
 def portable(function: F) -> F:
     """A function that kernels compile into themselves, and that Python runs as it stands.
 

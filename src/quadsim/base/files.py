@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from quadsim.base.errors import InputError
@@ -20,9 +21,15 @@ def share_dir() -> Path:
     raise InputError("the folder share/quadsim with config/ is missing; install quadsim again")
 
 
+def config_dirs(kind: str) -> list[Path]:
+    """Folders of files of a kind: the shipped one, ``config/<kind>`` here, and the user's own."""
+    own = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "quadsim"
+    return [share_dir() / "config" / kind, Path("config") / kind, own / kind]
+
+
 def known(kind: str) -> list[str]:
-    """Names of the files in ``config/<kind>``, without the ending."""
-    return sorted(path.stem for path in (share_dir() / "config" / kind).glob("*.yaml"))
+    """Names of the files of a kind, without the ending."""
+    return sorted({path.stem for folder in config_dirs(kind) for path in folder.glob("*.yaml")})
 
 
 def _one_of(kind: str) -> str:
@@ -32,7 +39,10 @@ def _one_of(kind: str) -> str:
 
 
 def find(kind: str, name: str) -> Path:
-    """Path of a configuration file, by its name in ``config/<kind>`` or by its own path.
+    """Path of a configuration file, by its name or by its own path.
+
+    A name means the first of :func:`config_dirs` that has it, so no file of the user's takes the
+    place of a shipped one.
 
     Raises:
         InputError: naming what was asked for and what there is.
@@ -42,14 +52,14 @@ def find(kind: str, name: str) -> Path:
         if not path.is_file():
             raise InputError(f"{name}: no such file")
         return path
-    path = share_dir() / "config" / kind / f"{name}.yaml"
-    if not path.is_file():
-        raise InputError(
-            f"unknown {_one_of(kind)} {name!r};"
-            f" known: {', '.join(known(kind))}"
-            " (or give the path of a .yaml file)"
-        )
-    return path
+    for folder in config_dirs(kind):
+        if (folder / f"{name}.yaml").is_file():
+            return folder / f"{name}.yaml"
+    raise InputError(
+        f"unknown {_one_of(kind)} {name!r};"
+        f" known: {', '.join(known(kind))}"
+        " (or give the path of a .yaml file)"
+    )
 
 
 def known_worlds() -> list[str]:

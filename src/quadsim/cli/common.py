@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from quadsim.base.errors import InputError, QuadsimError
-from quadsim.base.kernel_folder import is_filled, set_filled
+from quadsim.base.kernel_folder import is_filled
 
 if TYPE_CHECKING:
     from quadsim.sim.log import FlightLog
@@ -291,14 +291,17 @@ def working(what: str) -> Iterator[None]:
 
 @contextmanager
 def loading(what: str) -> Iterator[None]:
-    """A line while kernels are loaded; after a change of the sources it says they are compiled."""
+    """A line while kernels are loaded; where there are none yet, those of a flight are compiled."""
     if is_filled():
         with working(what) if sys.stderr.isatty() else nullcontext(), _uncollected():
             yield
         return
-    with working(f"{what}; the kernels are compiled once, which takes a minute or two"):
+    from quadsim.precompile import fill_first
+
+    with working("compiling what a flight needs, once, which takes a minute or two"):
+        fill_first()
+    with working(what):
         yield
-    set_filled()
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from quadsim import __version__
+from quadsim.base.files import share_dir
 from quadsim.base.surroundings import browser, installed_version, machine, versions
 from quadsim.cli.common import finish
 from quadsim.cli.options import AsJson, command
@@ -27,11 +28,9 @@ REQUIRED = {
     "mcap": "writing bags",
     "pymap3d": "geodesy",
     "pygeomag": "the Earth's magnetic field",
-    "allantools": "Allan deviations",
     "plotly": "figures",
     "jinja2": "reports",
     "joblib": "many flights at once",
-    "pyarrow": "tables of campaigns",
     "click": "this command",
     "rich": "tables and progress",
 }
@@ -40,6 +39,9 @@ REQUIRED = {
 OPTIONAL = {
     "rclpy": "the ROS 2 graph: quadsim fly (pip install 'quadsim[ros]', or a ROS 2 machine)",
     "rerun": "quadsim view: flights in 3-D (pip install 'quadsim[view]')",
+    "allantools": "checks of sensors (pip install 'quadsim[lab]')",
+    "pyarrow": "campaigns, tables of Arrow (pip install 'quadsim[lab]')",
+    "rasterio": "terrain from GeoTIFF (pip install 'quadsim[terrain]')",
     "nicegui": "quadsim ui: fly, tune and compare in a browser (pip install 'quadsim[ui]')",
     "distributed": "campaigns on a Dask cluster (pip install 'quadsim[cluster]')",
     "tf2_msgs": "transforms on /tf and /tf_static",
@@ -137,6 +139,7 @@ def examine() -> dict[str, Any]:
         "python": {"version": platform.python_version(), "supported": python_fits},
         "versions": versions(),
         "machine": machine(),
+        "files": str(share_dir()),
         "kernels": kernels,
         "ros": _ros(),
         "dds": dds,
@@ -164,6 +167,7 @@ def _show(found: dict[str, Any]) -> None:
         f"{machine['processor']}, {machine['cores']} cores, {machine['system']}",
         soft_wrap=True,
     )
+    console.print(f"config, worlds, launch files: {found['files']}", soft_wrap=True)
     state = "compiled" if found["kernels"]["compiled"] else "not compiled yet"
     console.print(f"kernels: {found['kernels']['folder']} ({state})", soft_wrap=True)
     if ros["from"]:

@@ -60,7 +60,7 @@ class FlyOptions:
         None,
         "all vehicles in one process, not in nine each",
         flags="--swarm/--no-swarm",
-        unset="more than four, or vehicles that give way to each other or fly in formation",
+        unset="more than four, own parts, or vehicles that give way or fly in formation",
     )
     publish: str | None = option(
         None,
@@ -170,10 +170,10 @@ def fly(options: FlyOptions) -> int:
 
     domain = chosen_domain(options.domain)
     with held(domain):
-        from quadsim.ros.runtime.processes import prepare
-
-        prepare()  # the server loads meanwhile
         with loading("starting the nodes"):
+            from quadsim.ros.runtime.processes import prepare
+
+            prepare()  # the server loads meanwhile
             from quadsim.base.whole_files import write_whole
 
             loaded, specs = _described(options, folder)
@@ -188,9 +188,10 @@ def fly(options: FlyOptions) -> int:
     summary = _summary(options, loaded, folder, outcome, failure)
     summary |= _graph_values(outcome, loaded, [spec.full_name for spec in specs])
     write_whole(folder / "summary.json", to_json(summary) + "\n")
-    from quadsim.cli.show import show_summary
+    from quadsim.cli.show import show_flight
+    from quadsim.sim.scenario import own_parts
 
-    return show_summary(summary, options.as_json)
+    return show_flight(summary, own_parts(loaded), options.as_json)
 
 
 def _described(options: FlyOptions, folder: Path) -> tuple[Scenario, list[NodeSpec]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,15 @@ from quadsim.cli.common import finish, working
 from quadsim.cli.options import AsJson, Namespace, command, given
 
 #: Options that belong to one of the two alone.
-OF_VEHICLE, OF_BRAKES = ("vehicle", "gravity_mps2"), ("guard", "command")
+OF_VEHICLE = ("vehicle", "gravity_mps2", "flights", "residual")
+OF_BRAKES = ("guard", "command")
 
 
 @dataclass(frozen=True)
 class IdentifyOptions:
     """Options of ``quadsim identify``."""
 
-    bag: Path = argument()
+    bags: tuple[Path, ...] = argument("BAG...")
     namespace: Namespace = "/quad"
     vehicle: str = option(
         "x500",
@@ -33,6 +35,14 @@ class IdentifyOptions:
     )
     gravity_mps2: float = option(
         9.80665, "where it was flown", "m/s^2", ge=9.5, le=10.0, flags="--gravity"
+    )
+    flights: bool = option(
+        False,
+        "fit the motions that the vehicle predicts to recorded flights of any format, of which"
+        " poses and rotor speeds suffice; with several logs it is always so",
+    )
+    residual: bool = option(
+        False, "with --flights: fit the residual of the torque, too, in place of the inertia"
     )
     brakes: bool = option(
         False, "latency and deceleration out of stops, for the guard; writes a guard file"
@@ -63,7 +73,9 @@ class IdentifyOptions:
             if name in others:
                 raise InputError(f"{flag}: not used {used} --brakes")
         kind = "guard" if self.brakes else "vehicle"
-        stem = self.bag.resolve().name.removesuffix(".mcap")
+        if self.brakes and len(self.bags) > 1:
+            raise InputError("--brakes: takes one bag")
+        stem = self.bags[0].resolve().name.removesuffix(".mcap")
         path = self.output or Path(f"{stem}_{kind}.yaml")
         if path.suffix not in (".yaml", ".yml"):
             raise InputError(f"--output {path}: a {kind} file ends in .yaml")
@@ -81,6 +93,9 @@ def identify(options: IdentifyOptions) -> int:
     kept from --vehicle. Exit status: 0 the flight tells every figure, 1 some are kept (the file is
     written all the same), 2 bad input.
 
+    With --flights, or with several logs: recorded flights of a real vehicle, whose poses need no
+    velocities. Mount, delays and biases of the recorder are found along with the figures.
+
     With --brakes: how a vehicle under velocity commands stops. Latency and deceleration come with
     95 % intervals; a guard file counts on their worse ends. Exit status: 0, or 2 where the flight
     does not tell them.
@@ -88,6 +103,8 @@ def identify(options: IdentifyOptions) -> int:
     path = options.file()
     if options.brakes:
         return _identify_brakes(options, path)
+    if options.flights or options.residual or len(options.bags) > 1:
+        return _identify_flights(options, path)
     from quadsim.bag.reading import open_bag
     from quadsim.base.files import find
     from quadsim.base.parameters import from_mapping, read_yaml
@@ -100,13 +117,56 @@ def identify(options: IdentifyOptions) -> int:
     file = find("vehicles", options.vehicle)
     raw = read_yaml(file)
     params = from_mapping(VehicleParams, raw, str(file))
-    with open_bag(options.bag) as opened, working(f"reading {options.bag}"):
+    (bag,) = options.bags
+    with open_bag(bag) as opened, working(f"reading {bag}"):
         data = read_flight(opened, options.namespace, options.odometry)
     with working("estimating"):
         found = estimate(data, params, options.gravity_mps2)
     write_whole(path, vehicle_text(found, raw, Path(options.vehicle).stem))
     result = {**vehicle_summary(found), "file": path}
     return finish(result, options.as_json, _show, f"file: {path}")
+
+
+def _identify_flights(options: IdentifyOptions, path: Path) -> int:
+    """Fit a vehicle's predictions to recorded flights, and write its file."""
+    from quadsim.bag.reading import open_bag
+    from quadsim.base.files import find
+    from quadsim.base.parameters import from_mapping, read_yaml
+    from quadsim.base.whole_files import write_whole
+    from quadsim.lab.identify.alignment import align_recorder
+    from quadsim.lab.identify.flights import flights_summary, flights_text, identify_flights
+    from quadsim.lab.validate.recorded import read_recorded
+    from quadsim.vehicle.parameters import VehicleParams
+
+    file = find("vehicles", options.vehicle)
+    raw = read_yaml(file)
+    params = from_mapping(VehicleParams, raw, str(file))
+    with ExitStack() as stack, working("reading"):
+        bags = [stack.enter_context(open_bag(log)) for log in options.bags]
+        alignment = align_recorder(bags, options.namespace, params.recorder)
+        params = replace(params, recorder=alignment.applied(params.recorder))
+        recorded = [read_recorded(bag, options.namespace, params) for bag in bags]
+    with working("predicting, which takes minutes for many flights"):
+        found = identify_flights(recorded, params, options.gravity_mps2, options.residual)
+    write_whole(path, flights_text(found, alignment, raw, Path(options.vehicle).stem))
+    result = {**flights_summary(found, recorded, alignment), "file": path}
+    return finish(result, options.as_json, _show_flights, f"file: {path}")
+
+
+def _show_flights(result: dict[str, Any]) -> None:
+    """A table of the figures."""
+    from quadsim.cli.show import number, print_table, tables
+
+    console = tables()
+    rows = (
+        (each["name"], number(each["value"]), _interval(each), number(each["file_value"]),
+         each["origin"])
+        for each in result["figures"]
+    )  # fmt: skip
+    print_table(console, ("figure", "value", "95 % interval", "file", ""), rows)
+    console.print(f"{result['flown_s']:.1f} s of free flight", soft_wrap=True)
+    for note in result["notes"]:
+        console.print(note, soft_wrap=True)
 
 
 def _identify_brakes(options: IdentifyOptions, path: Path) -> int:
@@ -127,7 +187,8 @@ def _identify_brakes(options: IdentifyOptions, path: Path) -> int:
     file = find("guards", options.guard)
     raw = read_yaml(file)
     from_mapping(GuardParams, raw, str(file))
-    with open_bag(options.bag) as opened, working(f"reading {options.bag}"):
+    (bag,) = options.bags
+    with open_bag(bag) as opened, working(f"reading {bag}"):
         flight = read_brake_flight(opened, options.namespace, options.odometry, options.command)
     found = measure_brakes(flight)
     write_whole(path, guard_text(found, raw, Path(options.guard).stem))

@@ -12,6 +12,7 @@ import click
 
 from quadsim import __version__
 from quadsim.base.errors import QuadsimError
+from quadsim.base.extras import EXTRAS, lacking
 from quadsim.cli.common import BAD_INPUT, INTERRUPTED, one_line, say, status_of
 
 #: Name and the line of the overview; each is a function of its name in a module of its name.
@@ -29,6 +30,7 @@ _LINES = {
     "identify": "Estimate a vehicle's figures from a bag; make a vehicle file.",
     "validate": "Judge a vehicle file by recorded flights: forces, predicted motions.",
     "view": "Look at a flight in 3-D: live, from a bag, or flown for it.",
+    "new": "Write a part of your own: a controller, estimator, sensor, planner, wind, criterion.",
     "ui": "Fly, tune and compare on one page of a browser.",
     "model": "Write vehicles and worlds as files for Gazebo (SDF) and RViz (URDF).",
     "bench": "Measure how fast everything is on this machine.",
@@ -82,6 +84,11 @@ class Command(click.Group):
         except (click.Abort, KeyboardInterrupt):
             say("interrupted")
             sys.exit(INTERRUPTED)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in EXTRAS:
+                raise
+            say(f"error: {lacking(str(error.name))}")
+            sys.exit(BAD_INPUT)
         except QuadsimError as error:
             say(f"error: {one_line(error)}")
             sys.exit(status_of(error))

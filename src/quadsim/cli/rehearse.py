@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
-import click
-
-from quadsim.base.errors import FlightError, InputError
+from quadsim.base.errors import InputError
 from quadsim.base.options import argument, option
-from quadsim.cli.common import (
-    INTERRUPTED,
-    counting,
-    finish,
-    loading,
-    ready_for_ros,
-    run_folder,
-    say,
-)
+from quadsim.cli.common import counting, finish, loading, run_folder
 from quadsim.cli.experiment import store_run
 from quadsim.cli.options import AsJson, Domain, Processes, RunFolder, command
-
-if TYPE_CHECKING:
-    from quadsim.hil.rehearsal.flight import Outcome
+from quadsim.cli.rehearse_dds import fly_on_dds, take_bags, with_dds
+from quadsim.ros.graph.options import FirmwareSource
 
 #: So many flights are shown one by one.
 MOST_ROWS = 20
@@ -42,6 +28,7 @@ class RehearseOptions:
     speed_mps: float | None = option(
         None, "limit of speed", "m/s", flags="--speed", unset="the file's"
     )
+    firmware: FirmwareSource = field(default_factory=FirmwareSource)
     processes: Processes = 0
     dds: bool = option(
         False,
@@ -59,9 +46,9 @@ def rehearse(options: RehearseOptions) -> int:
 
     SCENARIO is a file of config/rehearsals, or a path. The stand-in has a mass and gains of its
     own, a link with latency and loss, and an estimator that lives on motion capture; virtual lidar,
-    planner and guard fly it. Obstacles are drawn from the seed. The run's folder gets summary.json
-    and a picture of the flights that came nearest to an obstacle. Exit status: 0 what has to hold
-    holds, 1 it does not, 2 bad input.
+    planner and guard fly it. With --firmware it flies by other people's autopilot. Obstacles are
+    drawn from the seed. The run's folder gets summary.json and a picture of the flights that came
+    nearest to an obstacle. Exit status: 0 what has to hold holds, 1 it does not, 2 bad input.
     """
     if not options.dds and (options.composed or options.domain is not None):
         raise InputError("--composed, --domain: only with --dds")
@@ -77,7 +64,8 @@ def rehearse(options: RehearseOptions) -> int:
             run_rehearsal,
         )
 
-        first = load_rehearsal(scenario, options.seed, speed_mps)
+        firmware = options.firmware.choice
+        first = load_rehearsal(scenario, options.seed, speed_mps, firmware)
         if options.dds:
             refuse_on_dds(first)
     folder = run_folder(f"rehearse-{first.name}", options.output)
@@ -86,10 +74,10 @@ def rehearse(options: RehearseOptions) -> int:
         seeds = range(options.seed, options.seed + options.count)
         if options.dds:
             outcomes, measured, flights = fly_on_dds(
-                scenario, seeds, speed_mps, folder, options.domain, options.composed, tell
+                scenario, seeds, speed_mps, folder, options.domain, options.composed, tell, firmware
             )
         else:
-            outcomes = run_rehearsal(scenario, seeds, speed_mps, options.processes, tell)
+            outcomes = run_rehearsal(scenario, seeds, speed_mps, options.processes, tell, firmware)
     wall_s = time.perf_counter() - begin_s
     figure = rehearsal_picture(
         [(scenario, outcome) for outcome in flights_to_draw(outcomes)], speed_mps
@@ -146,103 +134,3 @@ def _show(summary: dict[str, Any]) -> None:
         f" {summary['collisions']} collided, nearest {summary['clearance_m']:.2f} m: "
     )
     console.print(Text(words) + verdict(summary["passed"]))
-
-
-# ---- on DDS: the same flights by the graph of a real vehicle, in real time -----------------------
-
-#: Outcomes, what else was measured of each, and the folder that has the bags until they are kept.
-Flown = tuple[list["Outcome"], list[dict[str, float]], Path]
-
-
-def fly_on_dds(
-    scenario: str,
-    seeds: Sequence[int],
-    speed_mps: float | None,
-    folder: Path,
-    domain: int | None,
-    composed: bool,
-    tell: Callable[[int, int], None],
-) -> Flown:
-    """Fly seeds of a rehearsal on DDS, one after the other.
-
-    Args:
-        scenario: a file of ``config/rehearsals``, or its path.
-        seeds: of the flights.
-        speed_mps: limit of speed instead of the file's.
-        folder: of the run; bags lie beside it until :func:`take_bags`.
-        domain: DDS domain; None: ROS_DOMAIN_ID's.
-        composed: all nodes but the stand-in in one process.
-        tell: is told flights done, and of how many.
-
-    Raises:
-        InputError: ROS is not installed, the domain is somebody else's, or bags of another run lie
-            there.
-        FlightError: a flight could not be flown to its end; where its bag is.
-        Exit: by a signal.
-    """
-    ready_for_ros()
-    from quadsim.ros.runtime.domain import chosen_domain, held
-
-    flights = flights_of(folder)
-    outcomes, measured = [], []
-    with held(chosen_domain(domain)):
-        with loading("starting the nodes"):
-            from quadsim.ros.graph.hil_graph import NODES
-            from quadsim.ros.runtime.processes import prepare
-
-            prepare(*NODES)
-            from quadsim.ros.graph.dds_rehearsal import rehearse_on_dds
-            from quadsim.ros.graph.supervisor import Interrupted
-        for done, seed in enumerate(seeds):
-            tell(done, len(seeds))
-            try:
-                outcome, latency = rehearse_on_dds(
-                    scenario, seed, speed_mps, flights / f"seed-{seed}", chosen_domain(domain),
-                    composed,
-                )  # fmt: skip
-            except FlightError as error:
-                raise FlightError(f"seed {seed}: {error} (bags: {flights})") from None
-            except Interrupted:
-                say(f"interrupted (bags: {flights})")
-                raise click.exceptions.Exit(INTERRUPTED) from None
-            outcomes.append(outcome)
-            measured.append(latency)
-            words = f"seed {seed}: {outcome.reason}, nearest {outcome.clearance_m:.2f} m"
-            say(f"{words}, {outcome.time_s:.1f} s")
-    return outcomes, measured, flights
-
-
-def flights_of(folder: Path) -> Path:
-    """Where the bags lie until the run's folder is there.
-
-    Raises:
-        InputError: those of a run that failed are there.
-    """
-    flights = folder.with_name(f".{folder.name}.flights")
-    if flights.exists():
-        raise InputError(
-            f"{flights}: bags of a run that did not end well; remove them, or name another --output"
-        )
-    return flights
-
-
-def take_bags(flights: Path, folder: Path) -> None:
-    """Move what was flown into the run's folder."""
-    for path in sorted(flights.iterdir()):
-        shutil.move(path, folder / path.name)
-    flights.rmdir()
-
-
-def with_dds(
-    summary: dict[str, Any], measured: Sequence[dict[str, float]], folder: Path
-) -> dict[str, Any]:
-    """A rehearsal's summary with what DDS adds: bags, and how long commands took."""
-    runs = [
-        row | {"latency": latency, "bag": str(folder / f"seed-{row['seed']}" / "bag")}
-        for row, latency in zip(summary["runs"], measured, strict=True)
-    ]
-    worst = {
-        key: max(latency.get(key, float("nan")) for latency in measured)
-        for key in ("driver_ms", "driver_99_ms")
-    }
-    return summary | {"runs": runs, "latency": worst}

@@ -42,8 +42,8 @@ class ReplayCommandOptions:
     bags: tuple[Path, ...] = argument("BAG...")
     estimators: tuple[str, ...] = option(
         ("eskf",),
-        "run eskf, ekf7, gps_ins, blind or smoother (may be repeated); the first is the"
-        " one asked about",
+        "run eskf, ekf7, gps_ins, blind, smoother or module:Class of your own (may be repeated);"
+        " the first is the one asked about",
         flags="--estimator",
     )
     namespace: Namespace = "/quad"
@@ -65,6 +65,9 @@ class ReplayCommandOptions:
         "what the vehicle carried: a file of config/sensors/suites, or a path",
         metavar="SUITE",
         unset="as flown, where the bag says so, else assumptions, which are said",
+    )
+    parameters: bool = option(
+        False, "take the noise that a ULog's EKF2 was told, and score its estimate beside ours"
     )
     datum: MapOrigin = None
     truth: str | None = option(
@@ -178,10 +181,11 @@ def _settings_of(options: ReplayCommandOptions) -> list[Settings]:
                 params,
                 options.datum,
                 options.truth,
-                as_flown=file is None and sensors is None,
+                as_flown=file is None and sensors is None and not options.parameters,
                 changes=changes,
                 known=known,
                 driver=options.driver,
+                as_logged=options.parameters,
             )
         )
     return settings

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from quadsim.base.parts import Part, PartError
 from quadsim.cli.common import finish
 
 _COLUMNS = {
@@ -77,6 +78,21 @@ def criterion_words(item: Mapping[str, Any]) -> tuple[str, str]:
 def verdict(passed: bool, good: str = "passed", bad: str = "failed") -> Text:
     """Passed or failed, coloured."""
     return Text(good, "green") if passed else Text(bad, "red bold")
+
+
+def show_flight(summary: Mapping[str, Any], parts: Iterable[Part], as_json: bool) -> int:
+    """Print the summary of a flight with own parts, and give the exit status.
+
+    Raises:
+        PartError: a part failed in the flight, or after it.
+    """
+    status = show_summary(summary, as_json)
+    failed = [item["error"] for item in summary["criteria"] if "error" in item]
+    names = [f"{part}: " for part in parts]
+    failed += [words for words in summary["errors"] if any(name in words for name in names)]
+    if failed:
+        raise PartError(failed[0])
+    return status
 
 
 def show_summary(summary: Mapping[str, Any], as_json: bool) -> int:

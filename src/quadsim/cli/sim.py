@@ -63,6 +63,9 @@ class SimOptions:
     from_bag: Path | None = option(
         None, "repeat the run that this bag was made by, from its metadata alone"
     )
+    own_parts: bool = option(
+        False, "with --from-bag: run the own parts that the bag names, which are programs"
+    )
     flight: FlightOptions = field(default_factory=FlightOptions)
 
     def load(self) -> tuple[Scenario, Origin | None]:
@@ -73,6 +76,7 @@ class SimOptions:
         """
         from quadsim.bag.origin import origin_of
         from quadsim.base.changes import parse_changes
+        from quadsim.sim.scenario import own_parts
 
         if self.from_bag is None:
             others = {"duration_s": self.duration_s, "vehicles": self.count}
@@ -81,6 +85,14 @@ class SimOptions:
         if flags := [flag for name, flag in given().items() if name in of_run]:
             raise InputError(f"--from-bag: repeats the run as it was; leave out {', '.join(flags)}")
         origin = origin_of(self.from_bag)
+        parts = own_parts(origin.scenario)
+        if parts and not self.own_parts:
+            raise InputError(
+                f"{self.from_bag}: was flown with {', '.join(map(str, parts))}; repeat it with"
+                " --own-parts if you trust these programs"
+            )
+        for part in parts:
+            part.load()
         return origin.scenario, origin
 
 
@@ -160,11 +172,15 @@ def fly_and_report(
 
     Returns:
         The exit status.
+
+    Raises:
+        PartError: an own part failed; summary and report are written.
     """
     from quadsim.analysis.criteria import check_signals
     from quadsim.analysis.summary import summarize_all
     from quadsim.base.whole_files import write_whole
-    from quadsim.cli.show import show_summary
+    from quadsim.cli.show import show_flight
+    from quadsim.sim.scenario import own_parts
 
     folder = run_folder(loaded.name, options.output)
     check_signals(loaded.criteria, str(loaded.path))
@@ -184,7 +200,7 @@ def fly_and_report(
                 write_report(runs, summaries, scratch / "report.html")
             write_pictures(runs, summaries, options.pictures)
         write_whole(scratch / "summary.json", to_json(summary) + "\n")
-    return show_summary(summary, options.as_json)
+    return show_flight(summary, own_parts(loaded), options.as_json)
 
 
 @command(SimOptions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,8 @@ def validate(options: ValidateOptions) -> int:
     from quadsim.base.files import find
     from quadsim.base.parameters import load
     from quadsim.base.whole_files import write_whole
+    from quadsim.lab.identify.flights import stretches_of
+    from quadsim.lab.identify.suspects import rank_suspects
     from quadsim.lab.validate.page import render_validation
     from quadsim.lab.validate.recorded import read_recorded
     from quadsim.lab.validate.validation import ValidationSettings, judge_predictions, report
@@ -76,7 +78,10 @@ def validate(options: ValidateOptions) -> int:
             judged.append(
                 judge_predictions(read_recorded(bag, options.namespace, vehicle), vehicle, settings)
             )
+    flights = stretches_of([each.flight for each in judged])
     result = report(judged, vehicle, settings)
+    result["suspects"] = [asdict(each) for each in rank_suspects(
+        flights, vehicle, options.gravity_mps2)]  # fmt: skip
     if options.output is not None:
         write_whole(options.output, render_validation(judged, result))
         result["page"] = options.output
@@ -107,6 +112,13 @@ def _show(result: dict[str, Any]) -> None:
     console.print(table)
     for regime, horizon_s in result["trust_s"].items():
         console.print(f"at {regime}: do not trust beyond {horizon_s:g} s", soft_wrap=True)
+    first = result["suspects"][0]
+    console.print(
+        f"if one figure is off: {first['name']} x {number(first['factor'])} +-"
+        f" {number(first['half'], 2)}, which explains {100.0 * first['explained']:.0f} % of the"
+        " squared error",
+        soft_wrap=True,
+    )
     notes = {note for log in result["logs"] for note in log["notes"]}
     for note in sorted(notes):
         console.print(note, soft_wrap=True)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import Array, Record, Records, Vector, inlined_kernel, kernel
+from quadsim.base.compiled import Array, Record, Records, Vector, kernel, template
 from quadsim.base.parameters import dtype_of
 from quadsim.base.records import ODOMETRY
 from quadsim.estimation.eskf.input_validation import offer
@@ -114,7 +114,7 @@ def take_innovations(line: Buffer, progress: RunProgress, found: Found) -> None:
         progress.innovations += 1
 
 
-@inlined_kernel
+@template
 def run_through(
     take: Callable[..., int],
     fill_odometry: Callable[..., bool],

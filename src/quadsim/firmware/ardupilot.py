@@ -36,6 +36,12 @@ GYROS_A_LOOP = 2.0
 #: Of its calendar, s since 1970: else the day would be in the flight.
 START_TIME = "--start-time=1700000000"
 WEEK = 2300  # of GPS time; any
+#: Without a receiver it flies on poses of motion capture: ExternalNav for all but velocities.
+EXTERNAL_NAV = {
+    "GPS1_TYPE": 0, "VISO_TYPE": 1, "VISO_POS_M_NSE": 0.05, "VISO_YAW_M_NSE": 0.05,
+    "EK3_SRC1_POSXY": 6, "EK3_SRC1_VELXY": 0, "EK3_SRC1_POSZ": 6, "EK3_SRC1_VELZ": 0,
+    "EK3_SRC1_YAW": 6,
+}  # fmt: skip
 #: What a fix does not have is ignored: nothing but the heading (GPS_INPUT_IGNORE_FLAGS: none).
 IGNORE_NOTHING = 0
 
@@ -115,7 +121,10 @@ class ArduPilot:
         ]  # fmt: skip
 
     def _write_parameters(self, folder: Path) -> None:
-        """Write what an installer would set: frame, receiver, the motors' curve."""
+        """Write what an installer would set: frame, receiver, the motors' curve.
+
+        No log is written: to arm waits for its file, which the wall clock decides.
+        """
         airframe = self._craft.airframe
         top_N = self._motors * airframe.thrust_coefficient_N_s2 * airframe.rotor_speed_max_radps**2
         hover = min(max(9.80665 * airframe.mass_kg / top_N, 0.13), 0.68)
@@ -123,9 +132,11 @@ class ArduPilot:
         lines = {
             "FRAME_CLASS": FRAME_CLASSES[self._motors], "FRAME_TYPE": 1, "GPS1_TYPE": 14,
             "MOT_THST_EXPO": 1, "MOT_THST_HOVER": round(hover, 3), "INS_GYR_CAL": 1,
-            "LOG_BACKEND_TYPE": 1, "FS_GCS_ENABLE": 0, "SCHED_LOOP_RATE": loop_hz,
+            "LOG_BACKEND_TYPE": 0, "FS_GCS_ENABLE": 0, "SCHED_LOOP_RATE": loop_hz,
             "GPS1_DELAY_MS": max(1, round(1000.0 * self._craft.fix_latency_s)),
         }  # fmt: skip
+        if not self._craft.has_gnss:
+            lines |= EXTERNAL_NAV
         text = "".join(f"{name} {value}\n" for name, value in lines.items())
         if self._parameters is not None:
             text += self._parameters.read_text(encoding="utf-8")

@@ -101,6 +101,8 @@ class Craft:
         setpoints, commands, odometries: (1,) records of the flight: wish of the mission, of the
             position loop, and what both are decided on.
         imu_hz, fix_latency_s: rate of the IMU, latency of the receiver.
+        has_gnss: whether it carries a receiver.
+        poses: (stamp, p_W, q_WB) of a motion capture that the firmware was not sent yet.
         truth: (1,) KINEMATICS, for what a simulator in the firmware makes devices of.
     """
 
@@ -115,7 +117,9 @@ class Craft:
         self.setpoints, self.commands = states["setpoint"], states["command"]
         self.odometries, self.truth = states["odometry"], states["truth"][:, 0]
         gnss = loop.scenario.sensors.get("gnss")
+        self.has_gnss = gnss is not None
         self.fix_latency_s = gnss.latency_s if gnss is not None else 0.0
+        self.poses: list[tuple[int, Vec3, Quat]] = []
         self.imu_hz: float = loop.scenario.imu.rate_hz
 
     def tell(self, now_ns: int, words: str, warns: bool = False) -> None:
@@ -186,6 +190,9 @@ class Bridge:
         vehicles: among which it is.
         index: which of them.
         firmware: flies it.
+
+    Attributes:
+        craft: what the firmware is connected to.
     """
 
     def __init__(
@@ -193,6 +200,10 @@ class Bridge:
     ) -> None:
         if loop.use_truth or loop.scenario.file.switch_at_s:
             raise InputError(f"{firmware.name}: flies on its own estimate, not on the truth")
+        if loop.scenario.parts:
+            raise InputError(
+                f"{firmware.name}: flies without {loop.scenario.parts[0]}; leave it out"
+            )
         airframe = loop.scenario.airframe
         if airframe.kind != "multirotor":
             raise InputError(f"{firmware.name}: flies multirotors, the vehicle is a helicopter")
@@ -207,7 +218,8 @@ class Bridge:
         self._tells_thrust = firmware.outside == ALL_OUTSIDE
         if self._tells_thrust:
             loop.flies_on = firmware.name
-        firmware.open(Craft(loop, vehicles, index, firmware.name))
+        self.craft = Craft(loop, vehicles, index, firmware.name)
+        firmware.open(self.craft)
         loop.held = True
         vehicles.outside.append((firmware.send, self.receive))
 

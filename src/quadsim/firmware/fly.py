@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import share_dir
-from quadsim.firmware.bridge import Bridge, Firmware
+from quadsim.firmware.bridge import Bridge, Craft, Firmware
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.recorded import RecordedLoop
 from quadsim.sim.scenario import Scenario
@@ -36,9 +37,28 @@ def make_firmware(
 
 
 def found_parameters(name: str, scenario: Scenario) -> Path | None:
-    """The file of ``config/firmware`` for a firmware on a scenario's vehicle, if there is one."""
-    path = share_dir() / "config/firmware" / f"{name}_{Path(scenario.file.vehicle).stem}.txt"
-    return path if path.is_file() else None
+    """The file of ``config/firmware`` for a scenario's vehicle and sensors, or for the vehicle."""
+    vehicle, sensors = Path(scenario.file.vehicle).stem, scenario.file.sensors
+    for stem in (f"{vehicle}_{sensors}", vehicle):
+        path = share_dir() / "config/firmware" / f"{name}_{stem}.txt"
+        if path.is_file():
+            return path
+    return None
+
+
+@dataclass(frozen=True)
+class FirmwareChoice:
+    """Which firmware flies, as a user names it: paths and port, or empty; see :func:`flown_by`."""
+
+    name: str
+    executable: str = ""
+    parameters: str = ""
+    port: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a name that is none."""
+        if self.name not in FIRMWARE:
+            raise InputError(f"firmware {self.name!r}; known: {', '.join(FIRMWARE)}")
 
 
 class Flown:
@@ -67,11 +87,11 @@ class Flown:
         self.attach(loop, vehicles, index)
         return loop
 
-    def attach(self, loop: ClosedLoop, vehicles: Vehicles, index: int) -> None:
-        """Let firmware fly a vehicle."""
+    def attach(self, loop: ClosedLoop, vehicles: Vehicles, index: int) -> Craft:
+        """Let firmware fly a vehicle; what it is connected to."""
         firmware = self._start()
         self.firmware.append(firmware)
-        Bridge(loop, vehicles, index, firmware)
+        return Bridge(loop, vehicles, index, firmware).craft
 
     def close(self) -> None:
         """End all."""

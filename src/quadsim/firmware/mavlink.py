@@ -12,17 +12,28 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from quadsim.base.errors import InputError
+from quadsim.base.extras import need
+from quadsim.base.parameters import Vec3
 from quadsim.base.records import MODE_POSITION, MODE_VELOCITY
-from quadsim.firmware.axes import attitude_in, flipped, heading_of, swapped
+from quadsim.firmware.axes import (
+    attitude_in,
+    attitude_out,
+    degrees_e7,
+    flipped,
+    heading_of,
+    swapped,
+)
 from quadsim.firmware.bridge import ODOMETRY_NS, Craft, state_sigmas
 from quadsim.firmware.transport import ByteStream
+from quadsim.geometry.rotation import Quat
 from quadsim.mission.flight.states import LANDINGS
 
 SYSTEM, COMPONENT = 255, 190  # ours: a ground station's, MAV_COMP_ID_MISSIONPLANNER
 TICK_NS, SECOND_NS = 20_000_000, 1_000_000_000
 #: Deviations that are taken for the firmware's, m, m/s, rad: it states none of its own.
 SIGMAS = (0.3, 0.2, 0.03)
+#: Those while motion capture shows it where it is.
+SEEN_SIGMAS = (0.03, 0.1, 0.02)
 #: So far it may be from the reference before that waits, in height, m.
 APART_M = 0.2
 #: Bits of type_mask that say what is not wanted (POSITION_TARGET_TYPEMASK).
@@ -41,11 +52,7 @@ def dialect() -> Any:
     Raises:
         InputError: pymavlink is not installed.
     """
-    try:
-        from pymavlink.dialects.v20 import ardupilotmega
-    except ImportError:
-        raise InputError("MAVLink needs pymavlink: pip install 'quadsim[firmware]'") from None
-    return ardupilotmega
+    return need("pymavlink.dialects.v20.ardupilotmega", "MAVLink")
 
 
 class Port:
@@ -148,6 +155,9 @@ class Companion:
         """Take what has arrived; at each tick command, and tell where the vehicle is."""
         for message in self._port.receive():
             self.take(message, now_ns)
+        for pose in self._craft.poses:
+            self._send_pose(*pose)
+        self._craft.poses.clear()
         if now_ns >= self._told_ns:
             self._told_ns = now_ns + ODOMETRY_NS
             self._tell(now_ns)
@@ -213,9 +223,14 @@ class Companion:
             return
         p_W = [o + p + late_s * v for o, p, v in zip(self._origin_W, place, v_W, strict=True)]  # type: ignore[arg-type]
         self._craft.tell_odometry(now_ns, p_W, v_W, *self._turn)
-        state_sigmas(self._craft.odometries, *SIGMAS)
+        sigmas = SIGMAS if self._craft.has_gnss else SEEN_SIGMAS
+        state_sigmas(self._craft.odometries, *sigmas)
 
     # what it is told
+
+    def _send_pose(self, stamp_ns: int, p_W: Vec3, q_WB: Quat) -> None:
+        """Send where motion capture saw it, NED about the datum (mavros' mocap/pose)."""
+        self._port.send("att_pos_mocap", stamp_ns // 1000, attitude_out(q_WB), *swapped(p_W))
 
     def _due(self, what: int, now_ns: int, period_ns: int = SECOND_NS // 2) -> bool:
         """Whether something is asked for anew."""
@@ -311,6 +326,11 @@ class Companion:
         ):
             self._long(names.MAV_CMD_SET_MESSAGE_INTERVAL, number, 1e6 / rate_hz)
         if self._origin_W is None:
+            if not self._craft.has_gnss:  # nothing else tells it where motion capture's zero is
+                datum = self._craft.datum
+                place = degrees_e7(datum.latitude_deg), degrees_e7(datum.longitude_deg)
+                height_mm = round(1000.0 * datum.height_m)
+                self._port.send("set_gps_global_origin", self._system, *place, height_mm)
             origin = names.MAVLINK_MSG_ID_GPS_GLOBAL_ORIGIN
             self._long(names.MAV_CMD_REQUEST_MESSAGE, origin)
 

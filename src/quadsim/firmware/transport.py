@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from quadsim.base.errors import FlightError, InputError
+from quadsim.base.extras import need
 
 HOST = "127.0.0.1"
 #: Most bytes of a packet.
@@ -181,10 +182,7 @@ class SerialStream:
     """A serial port of this machine, by pyserial."""
 
     def __init__(self, device: str, baud: int = 921600) -> None:
-        try:
-            import serial
-        except ImportError:
-            raise InputError(f"{device}: needs pyserial; pip install pyserial") from None
+        serial = need("serial", device)
         try:
             self._port: Any = serial.Serial(device, baud, timeout=0.0)
         except (OSError, ValueError) as error:

@@ -77,7 +77,7 @@ def rerun_estimator(loop: ClosedLoop, name: str, blind_from_ns: int = -1) -> Tra
             estimator.pressure(stamp_ns, float(sample["values"][0]), variance_pa2)
         elif kind == ahrs.KIND:
             estimator.external_attitude(stamp_ns, sample["q_WB"])
-        else:
+        elif kind == "rangefinder":
             estimator.range(stamp_ns, float(sample["range_m"]), float(sample["variance_m2"]))
     store()
     return track_of(rows[:count])

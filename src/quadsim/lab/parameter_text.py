@@ -9,6 +9,8 @@ import yaml
 
 from quadsim.sim.scenario_text import plain_values
 
+DIGITS = 6
+
 
 def one_line_yaml(value: Any) -> str:
     """A value on one line, as ``--set`` reads it."""
@@ -16,6 +18,13 @@ def one_line_yaml(value: Any) -> str:
         [plain_values(value)], default_flow_style=True, sort_keys=False, width=10**9
     )
     return str(text).strip()[1:-1]
+
+
+def rounded(value: Any) -> Any:
+    """Numbers, or lists of them, with as many digits as are worth writing."""
+    if isinstance(value, tuple | list):
+        return [rounded(item) for item in value]
+    return float(f"{value:.{DIGITS}g}")
 
 
 def parameter_lines(

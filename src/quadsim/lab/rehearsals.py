@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from quadsim.analysis.report.figures import BLIND, REFERENCE, TRUTH, WAYPOINTS, finish_panels
+from quadsim.firmware.fly import FirmwareChoice
 from quadsim.geometry.rotation import yaw_of
 from quadsim.hil.rehearsal.flight import TRACK, Outcome, RehearsalFlight
 from quadsim.hil.rehearsal.parameters import PassParams
@@ -27,8 +28,8 @@ MOST, COLUMNS = 6, 2
 
 
 def fly_rehearsal(job: Job) -> Outcome:
-    """Fly one seed of a rehearsal; ``cell`` is its name, ``extra`` a limit of speed, m/s."""
-    return RehearsalFlight(load_rehearsal(job.cell, job.seed, job.extra)).fly()
+    """Fly one seed of a rehearsal; ``cell`` is its name, ``extra`` limit of speed and firmware."""
+    return RehearsalFlight(load_rehearsal(job.cell, job.seed, *job.extra)).fly()
 
 
 def run_rehearsal(
@@ -37,6 +38,7 @@ def run_rehearsal(
     speed_mps: float | None = None,
     processes: int = 0,
     progress: Progress | None = None,
+    firmware: FirmwareChoice | None = None,
 ) -> list[Outcome]:
     """Fly a rehearsal over seeds, each with a field, a vehicle and noise of its own.
 
@@ -44,13 +46,15 @@ def run_rehearsal(
         name: of a file in ``config/rehearsals``, or its path.
         seeds: of the flights.
         speed_mps: limit of speed instead of the file's.
-        processes, progress: as of :func:`quadsim.lab.campaign.batch.run_batch`.
+        processes, progress: as of :func:`quadsim.lab.campaign.batch.run_batch`; firmware has fixed
+            ports, so it flies in one process.
+        firmware: flies the stand-in instead of our autopilot.
 
     Raises:
         InputError: as of :func:`quadsim.hil.rehearsal.rehearsal.load_rehearsal`.
     """
-    jobs = [Job(name, seed, speed_mps) for seed in seeds]
-    return fly_cells(fly_rehearsal, jobs, processes, progress)[name]
+    jobs = [Job(name, seed, (speed_mps, firmware)) for seed in seeds]
+    return fly_cells(fly_rehearsal, jobs, 1 if firmware else processes, progress)[name]
 
 
 # ---- what it shows -----------------------------------------------------------------------------

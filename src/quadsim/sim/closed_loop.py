@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,7 @@ from quadsim.sim.log import (
     Track,
     track_of,
 )
+from quadsim.sim.parts import OwnParts
 from quadsim.sim.scenario import Scenario
 from quadsim.sim.vehicles import Vehicles
 from quadsim.vehicle.contact.contact import CRASHES
@@ -189,6 +191,14 @@ class ClosedLoop:
         self._crash_ns = 0
         self._battery_ns = 0  # when the battery next says how it is
         self._lost = 0
+        #: Parts of the user's own; None: there are none.
+        self.own = OwnParts(self, vehicles, index) if scenario.parts else None
+
+    @cached_property
+    def records(self) -> dict[str, NDArray[np.record]]:
+        """Live (1,) records of this moment, for kernels."""
+        names = {name: self._states[name] for name in ("odometry", "setpoint", "command")}
+        return {**names, "truth": self._states["truth"][:, 0]}
 
     # ---- changes from outside -------------------------------------------------------------------
 
@@ -281,6 +291,8 @@ class ClosedLoop:
         sticks = self._pilot(self) if self._pilot is not None else None
         if sticks is not None:
             manager.take_sticks(sticks)
+        if self.own is not None:
+            self.own.tick(stamp_ns)
         manager.step(stamp_ns, odometries, self._setpoints, self._thrust_now.item())
         if manager.has_reference:
             self._reference_ns[self._flown] = stamp_ns
@@ -348,8 +360,14 @@ class ClosedLoop:
 
     @property
     def over(self) -> bool:
-        """Whether the flight has ended: by its mission, its time, or a crash a while ago."""
-        return self._rests or self.manager.finished or self.stamp_ns >= self.end_ns
+        """Whether the flight has ended: by mission, time, crash a while ago, or a failed part."""
+        failed = self._part_failed and not self.manager.armed
+        return failed or self._rests or self.manager.finished or self.stamp_ns >= self.end_ns
+
+    @property
+    def _part_failed(self) -> bool:
+        """Whether a part of the user's own has failed: ours land."""
+        return self.own is not None and self.own.error is not None
 
     @property
     def crashed(self) -> bool:
@@ -386,7 +404,7 @@ class ClosedLoop:
 
     def tell_timeout(self) -> None:
         """Keep it as an event that the flight ends before its mission."""
-        if not (self.manager.finished or self._crash_ns):
+        if not (self.manager.finished or self._crash_ns or self._part_failed):
             words = "the mission did not end in time"
             self.events.append(Event(self.stamp_ns, ERROR, "timeout", words))
 
@@ -486,6 +504,8 @@ class ClosedLoop:
         """What a sensor has published so far, (N,) records of its model's ``sample``."""
         if kind == ahrs.KIND:
             return self._samples[kind][: int(self._attitude["count"].sum())]
+        if self.own is not None and kind in self.own.readings:
+            return self.own.readings[kind]()
         return self._samples[kind][: int(self.state[kind]["count"][0])]
 
     def digest(self) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, TypeAlias
 
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Spec, from_mapping
+from quadsim.base.parts import Part
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,34 @@ class EventCriterion:
     sensors: Annotated[str, Spec("the suite that it holds for; empty for all")] = ""
 
 
-AnyCriterion: TypeAlias = Criterion | SignalCriterion | EventCriterion
+@dataclass(frozen=True)
+class PartCriterion:
+    """A bound on a number that an own class makes of a flight; see ``docs/parts.md``."""
+
+    part: Annotated[str, Spec("module:Class, or the name of an entry point")]
+    limit: Annotated[float, Spec("the largest value that passes")]
+    least: Annotated[float, Spec("the smallest value that passes")] = 0.0
+    sensors: Annotated[str, Spec("the suite that it holds for; empty for all")] = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def of(self) -> Part:
+        """The own part."""
+        return Part("criterion", self.part, self.arguments)
+
+    @staticmethod
+    def read(content: Mapping[str, Any], where: str) -> PartCriterion:
+        """Read it; keys that are not its own are arguments of the class."""
+        own = {key: content[key] for key in PART_KEYS if key in content}
+        more = {key: value for key, value in content.items() if key not in own}
+        arguments = {**(more.pop("arguments", None) or {}), **more}
+        return replace(from_mapping(PartCriterion, own, where), arguments=arguments)
+
+
+#: Keys of a criterion of an own class; the others are arguments of the class.
+PART_KEYS = ("part", "limit", "least", "sensors")
+
+AnyCriterion: TypeAlias = Criterion | SignalCriterion | EventCriterion | PartCriterion
 
 _KINDS: Mapping[str, type[SignalCriterion] | type[EventCriterion]] = {
     "signal": SignalCriterion,
@@ -82,7 +110,10 @@ def criteria_from(content: Any, suite: str, where: str) -> tuple[AnyCriterion, .
         raise InputError(f"{where}: criteria: expected a list")
     read: list[AnyCriterion] = []
     for i, item in enumerate(content):
-        keys = item if isinstance(item, Mapping) else ()
+        keys = item if isinstance(item, Mapping) else {}
+        if "part" in keys:
+            read.append(PartCriterion.read(keys, f"{where}: criteria[{i}]"))
+            continue
         kind: type[Criterion] | type[SignalCriterion] | type[EventCriterion] = next(
             (of for key, of in _KINDS.items() if key in keys), Criterion
         )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Mapping
+from contextlib import suppress
 from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
@@ -85,6 +87,15 @@ class Library:
             if name:
                 self._note(Path(name).expanduser())
         return scene
+
+    def note_code(self, cls: type[Any]) -> None:
+        """Keep the digest of the file of an own part.
+
+        Raises:
+            InputError: it is not as expected.
+        """
+        with suppress(TypeError, OSError):  # it has no file
+            self._note(Path(inspect.getfile(cls)))
 
     def _note(self, path: Path) -> None:
         """Keep a file's digest, and hold it against what is expected."""

@@ -125,6 +125,11 @@ IMU_WHITE, GNSS_WHITE, MAGNETOMETER_WHITE, BAROMETER_WHITE, RANGEFINDER_WHITE, A
     model.white_count for model in (*SENSORS.values(), ahrs.MODEL)
 )
 
+#: Places behind the sensors: of wind and attitude device in ``white`` and ``used``, of the attitude
+#: device in ``samples``.
+WIND, AHRS = len(SENSORS), len(SENSORS) + 1
+AHRS_LOG = len(SENSORS)
+
 Covariance = Annotated[Array, 9]
 
 #: What of a vehicle is flown by somebody outside (:mod:`quadsim.firmware`): nothing; rates and
@@ -325,7 +330,7 @@ def sense_all(
         RANGEFINDER_WHITE,
     )  # fmt: skip
     if attitude.shape[0] > 0:
-        sense_due(ahrs_step, attitude, state, setup, world, white[6][i], used, 6, AHRS_WHITE)
+        sense_due(ahrs_step, attitude, state, setup, world, white[AHRS][i], used, AHRS, AHRS_WHITE)
 
 
 @kernel
@@ -531,7 +536,7 @@ def answer(
     else:
         arrived = take_imu_samples(state, setup, linear, samples[0])
         if linear.shape[0] > 0:
-            take_attitude(state, attitude, linear, samples[5])
+            take_attitude(state, attitude, linear, samples[AHRS_LOG])
         take_gnss(state, linear, samples[1])
         take_rest(state, setup, linear, samples)
         if linear.shape[0] == 0:
@@ -569,15 +574,15 @@ def advance_vehicles(flight: LoopArrays, until_ns: int, tick_ns: int) -> None:
             )  # fmt: skip
     while states[0].stamp_ns < until_ns:
         now_ns = states[0].stamp_ns + setups[0].imu_period_ns
-        move_vehicles(states, setups, scene, now_ns, white[5], used[0, 5])
+        move_vehicles(states, setups, scene, now_ns, white[WIND], used[0, WIND])
         for i in range(states.shape[0]):
-            used[i, 5] += 1
+            used[i, WIND] += 1
             state, setup = states[i], setups[i]
             filters, devices = linear[i : i + 1], attitude[i : i + 1]
             sense_all(state, setup, scene, devices, white, i, used[i])
             kept = (
                 samples[0][i], samples[1][i], samples[2][i],
-                samples[3][i], samples[4][i], samples[5][i],
+                samples[3][i], samples[4][i], samples[AHRS_LOG][i],
             )  # fmt: skip
             answer(state, setup, use_truth[i], filters, devices, log[i], kept)
 

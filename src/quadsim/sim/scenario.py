@@ -15,6 +15,7 @@ from quadsim.base.changes import changes_by_file, given_keys, set_keys
 from quadsim.base.errors import InputError, shown
 from quadsim.base.files import find
 from quadsim.base.parameters import P, Spec, Vec3, from_mapping
+from quadsim.base.parts import Part, parts_from, parts_out
 from quadsim.control.airframe import AirframeParams
 from quadsim.control.parameters import AutopilotParams, FenceParams, FlightParams
 from quadsim.control.reciprocal import GiveWayParams
@@ -33,7 +34,7 @@ from quadsim.sensors.error_terms import SensorParams
 from quadsim.sensors.faults import FaultParams
 from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.slot import OUTBOX_SIZE
-from quadsim.sim.criterion import AnyCriterion, criteria_from
+from quadsim.sim.criterion import AnyCriterion, PartCriterion, criteria_from
 from quadsim.sim.installation import BelievedParams, as_installed, believed_airframe
 from quadsim.sim.library import Library
 from quadsim.vehicle.disturbances import Disturbance, check_disturbances, disturbances_from
@@ -224,6 +225,7 @@ class Scenario:
         commands: what somebody commands on the way.
         ahrs: parameters of the attitude device, which flies in the closed loop alone; None without.
         overrides: keys of the file that were given otherwise.
+        parts: own parts of the user, which take the place of ours.
     """
 
     name: str
@@ -242,6 +244,7 @@ class Scenario:
     commands: tuple[Command, ...] = ()
     ahrs: AhrsParams | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    parts: tuple[Part, ...] = ()
 
     @property
     def devices(self) -> dict[str, SensorParams]:
@@ -280,6 +283,11 @@ class Scenario:
         """Whether its vehicles have to know of each other."""
         together = any(isinstance(item, Formation | Gather) for item in self.items)
         return together or self.file.swarm.avoid
+
+    @property
+    def parts_of_the_loop(self) -> tuple[Part, ...]:
+        """Own parts that fly in the closed loop alone, also where a node runs that."""
+        return tuple(part for part in self.parts if part.kind != "estimator" or part.arguments)
 
     def offsets_W_m(self, count: int) -> list[Vec3]:
         """By how much the places of its mission are moved for each of ``count`` vehicles."""
@@ -408,7 +416,9 @@ def load_scenario(
             names (``vehicle.mass_kg``, ``estimator.noise.gyro_density``, ``sensors.imu.rate_hz``;
             ``sensors.gnss`` alone is the name of another device).
         library: where the files are read; None: anew.
-        overrides: keys of :class:`ScenarioFile` to set instead of the file's; None keeps it.
+            Own parts are set as ``parts.controller`` and ``parts.controller.gain``.
+        overrides: keys of :class:`ScenarioFile`, and ``parts``, to set instead of the file's; None
+            keeps it.
 
     Raises:
         InputError: one line that names the file, the key and what is allowed.
@@ -456,7 +466,9 @@ def read_scenario(
         InputError: as of :func:`load_scenario`.
     """
     library = library or Library()
-    changed = changes_by_file(changes or {}, (*_FILES, "sensors"))
+    overrides = dict(overrides)
+    content = content | {"parts": overrides.pop("parts")} if "parts" in overrides else content
+    changed = changes_by_file(changes or {}, (*_FILES, "sensors", "parts"))
     set_keys(content, changed[""], ScenarioFile, str(path))
     where = _where(path, changed[""])
     mission = content.pop("mission", [])
@@ -464,6 +476,7 @@ def read_scenario(
     faults = content.pop("faults", [])
     events = content.pop("events", [])
     commands = content.pop("commands", [])
+    parts = parts_from(content.pop("parts", {}), changed["parts"], where)
     file = from_mapping(ScenarioFile, content | _options(overrides), where)
     file = files_beside(path, file)
     devices = load_suite(file.sensors, read=library.yaml, changes=changed["sensors"])
@@ -496,10 +509,19 @@ def read_scenario(
         disturbances=disturbances_from(events, where),
         commands=commands_from(commands, where),
         ahrs=attitude_device(devices, estimator, file, where),
-        overrides=_options(overrides),
+        overrides=_options(overrides) | ({"parts": parts_out(parts)} if changed["parts"] else {}),
+        parts=parts,
     )
     check_scenario(scenario)
+    for part in own_parts(scenario):
+        library.note_code(part.load())
     return scenario
+
+
+def own_parts(scenario: Scenario) -> tuple[Part, ...]:
+    """Every own part of a scenario, those of its criteria too."""
+    criteria = (item.of for item in scenario.criteria if isinstance(item, PartCriterion))
+    return (*scenario.parts, *criteria)
 
 
 def check_scenario(scenario: Scenario) -> None:

@@ -2,8 +2,9 @@
 
 The text is YAML: the keys of the scenario's file under ``scenario``, each file that it names under
 a key of its own (``vehicle``, ``sensors``, ``estimator``, ``autopilot``), its lists (``mission``,
-``criteria``, ``faults``, ``events``, ``commands``), and under ``files`` the SHA-256 of what is too
-large for it: worlds, heightmaps, recorded wind. Numbers come back to the bit.
+``criteria``, ``faults``, ``events``, ``commands``), the own ``parts``, and under ``files`` the
+SHA-256 of what is too large for it: worlds, heightmaps, recorded wind. Numbers come back to the
+bit.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import yaml
 from quadsim.base.errors import InputError
 from quadsim.base.files import find_world
 from quadsim.base.parameters import IsDataclass, from_mapping, read_yaml_text
+from quadsim.base.parts import parts_from, parts_out
 from quadsim.control.parameters import AutopilotParams
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.mission.items import Item, items_from, name_of
@@ -102,6 +104,7 @@ def scenario_text(scenario: Scenario) -> str:
         ],
         "events": [{"kind": kind_of(item), **asdict(item)} for item in scenario.disturbances],
         "commands": [asdict(command) for command in scenario.commands],
+        **({"parts": parts_out(scenario.parts)} if scenario.parts else {}),
         "files": _digests(scenario.file),
     }
     return str(yaml.safe_dump(plain_values(content), sort_keys=False, width=100))
@@ -148,6 +151,7 @@ def scenario_from_text(text: str, where: str) -> tuple[Scenario, list[str]]:
         disturbances=disturbances_from(content.get("events", []), where),
         commands=commands_from(content.get("commands", []), where),
         ahrs=devices.get(ahrs.KIND),
+        parts=parts_from(content.get("parts", {}), {}, where),
     )
     check_scenario(scenario)
     now = _digests(file)

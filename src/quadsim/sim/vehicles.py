@@ -192,6 +192,7 @@ class Vehicles:
     ) -> None:
         self.scenario = scenario
         count = len(names)
+        keep_samples = keep_samples or bool(scenario.parts)  # they are handed what was published
         self.missions = scenario.missions(count)
         self.offsets_W_m = scenario.offsets_W_m(count)
         self.setups = make_setups(scenario, count)

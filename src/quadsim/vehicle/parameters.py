@@ -131,6 +131,21 @@ class RecorderParams:
     imu_position_B_m: Annotated[
         Vec3, Spec("of the accelerometer from the centre of mass", "m", ge=-10.0, le=10.0)
     ] = (0.0, 0.0, 0.0)
+    mount_rad: Annotated[
+        Vec3,
+        Spec(
+            "rotation vector that turns IMU and rotors out of the axes of the pose from outside",
+            "rad",
+            ge=-3.2,
+            le=3.2,
+        ),
+    ] = (0.0, 0.0, 0.0)
+    gyroscope_bias_radps: Annotated[
+        Vec3, Spec("that is left in the logged rates", "rad/s", ge=-1.0, le=1.0)
+    ] = (0.0, 0.0, 0.0)
+    accelerometer_bias_mps2: Annotated[
+        Vec3, Spec("that is left in the logged specific force", "m/s^2", ge=-10.0, le=10.0)
+    ] = (0.0, 0.0, 0.0)
     imu_delay_s: Annotated[
         float, Spec("by which gyroscope and accelerometer are late", "s", ge=-0.1, le=0.1)
     ] = 0.0

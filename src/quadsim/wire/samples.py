@@ -36,6 +36,14 @@ NO_ORIENTATION = -1.0
 NO_FIX, GPS, DIAGONAL_KNOWN = -1, 1, 2
 #: What a range finder sends, as its parameters and as its messages say it.
 RADIATIONS = {"ultrasound": 0, "infrared": 1}
+#: Topic of each kind of sensor, and its type. A GNSS receiver's is that of its fixes.
+SENSOR_TOPICS = {
+    "imu": ("imu/data_raw", IMU),
+    "gnss": ("gps/fix", FIX),
+    "magnetometer": ("imu/mag", MAGNETIC_FIELD),
+    "barometer": ("imu/static_pressure", PRESSURE),
+    "rangefinder": ("range/down", RANGE),
+}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[3] / "docs"
-PAGES = ("python.md", "tutorials/your-controller.md")
+PAGES = ("python.md", "parts.md", "tutorials/your-controller.md")
 EXAMPLES = [
     code
     for page in PAGES

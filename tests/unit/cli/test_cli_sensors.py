@@ -280,7 +280,7 @@ def test_a_device_that_is_not_as_specified_fails(monkeypatch, tmp_path):
     [
         ("sensor: barometer\nnoise_sigma_pa: -1.0\n", "noise_sigma_pa: -1.0 is out of range"),
         ("sensor: barometer\nnoise: 1.0\n", "unknown key 'noise'"),
-        ("sensor: thermometer\n", "sensor: 'thermometer'; allowed: imu"),
+        ("sensor: sundial\n", "sensor: 'sundial'; allowed: imu"),
         ("rate_hz: 5.0\n", "sensor: None; allowed: imu"),
         ("imu: nosuch\n", "unknown sensor 'nosuch'"),
         ("[1, 2]\n", "expected keys and values"),

@@ -44,6 +44,34 @@ def test_a_firmware_that_stops_keeps_the_bag(stand_in, tmp_path):
     assert (bag / "metadata.yaml").is_file()
 
 
+def test_a_rehearsal_is_flown_by_firmware_on_poses_of_motion_capture(stand_in, tmp_path):
+    """The stand-in checks each pose against the truth, and each setpoint."""
+    called = call(
+        "rehearse", "row", "--speed", 3, "--firmware", "ardupilot", "--executable",
+        stand_in("ardupilot"), "--output", tmp_path / "run", "--json",
+    )  # fmt: skip
+    assert called.exit_code == 0, called.stderr
+    (flown,) = json.loads(called.stdout)["runs"]
+    assert (flown["arrived"], flown["collided"]) == (True, False)
+    assert flown["speed_mps"] > 2.5
+    assert 10.0 < flown["time_s"] < 30.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--firmware", "inav"], "firmware 'inav'; known: betaflight, ardupilot, px4"),
+        (["--executable", "/no/px4"], "only with firmware"),
+        (["--firmware", "ardupilot", "--executable", "/no/px4"], "/no/px4: there is no such file"),
+    ],
+)
+def test_a_rehearsal_refuses_what_is_no_firmware(arguments, words, tmp_path):
+    called = call("rehearse", "row", *arguments, "--output", tmp_path / "run")
+    assert called.exit_code == 2
+    assert words in called.stderr
+    assert "Traceback" not in called.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -8,17 +8,73 @@ from pathlib import Path
 import pytest
 
 from quadsim.analysis.summary import summarize_all
-from quadsim.firmware.fly import BOOT_S, flown_by
+from quadsim.firmware.fly import BOOT_S, FirmwareChoice, flown_by
+from quadsim.lab.rehearsals import run_rehearsal
 from quadsim.sim.scenario import load_scenario
-from quadsim.sim.swarm import run_all
+from quadsim.sim.swarm import Swarm, run_all
+
+
+def executable_of(name):
+    """The path that the environment names, or the test is skipped."""
+    path = os.environ.get(f"QUADSIM_{name.upper()}")
+    if path is None or not Path(path).is_file():
+        pytest.skip(f"QUADSIM_{name.upper()} names no executable")
+    return path
+
+
+def flown_ardupilot(scenario, **keys):
+    """The loop of a scenario that ArduPilot has flown."""
+    loaded = load_scenario(scenario, **keys)
+    flown = flown_by("ardupilot", loaded, executable_of("ardupilot"))
+    try:
+        swarm = Swarm(loaded, make=flown, log_hz=loaded.imu.rate_hz)
+        swarm.fly()
+    finally:
+        flown.close()
+    return swarm.loops[0]
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("name", ["row", "dead_end"])
+def test_guard_and_planner_fly_ardupilot_among_obstacles(name):
+    firmware = FirmwareChoice("ardupilot", executable_of("ardupilot"))
+    for flown in run_rehearsal(name, range(1, 6), firmware=firmware):
+        assert (flown.arrived, flown.collided) == (True, False), flown.reason
+
+
+@pytest.mark.alone
+def test_ardupilot_flies_the_same_flight_to_the_last_bit():
+    digests = {flown_ardupilot("hover", duration_s=75.0).digest() for _ in range(3)}
+    assert len(digests) == 1
+
+
+#: What befalls a hover, and what ArduPilot's documentation says of it; docs/firmware.md.
+FAILURES = {
+    "faults: [{sensor: gnss, fault: outage, at_s: 57.0}]": (
+        "EKF Failsafe: changed to LAND Mode", "Disarming motors",
+    ),
+    "events: [{kind: motor, at_s: 57.0, index: 1, effectiveness: 0.6}]": (
+        "Potential Thrust Loss (2)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(("failure", "words"), FAILURES.items())
+def test_ardupilot_does_in_a_failure_what_its_documentation_says(failure, words, tmp_path):
+    path = tmp_path / "failure.yaml"
+    path.write_text(
+        "vehicle: x500\nsensors: default\nduration_s: 100.0\nmission: [{takeoff: {height_m: 4.0}},"
+        f" {{hover: {{duration_s: 30.0}}}}, {{land: {{}}}}]\n{failure}\n"
+    )
+    said = [e.message for e in flown_ardupilot(str(path)).events if e.name == "ardupilot"]
+    assert set(words) <= set(said)
 
 
 @pytest.mark.alone
 @pytest.mark.parametrize(("name", "rate"), [("ardupilot", 1.0), ("betaflight", 0.8)])
 def test_x500_flies_the_square_within_its_criteria(name, rate):
-    executable = os.environ.get(f"QUADSIM_{name.upper()}")
-    if executable is None or not Path(executable).is_file():
-        pytest.skip(f"QUADSIM_{name.upper()} names no executable")
+    executable = executable_of(name)
     scenario = load_scenario("square", duration_s=60.0 + BOOT_S[name])
     flown = flown_by(name, scenario, executable, rate=rate)
     try:

@@ -541,7 +541,7 @@ def test_thrust_goes_over_without_a_step_in_descent(V):
 
 def test_residuals_are_the_sums_that_they_say():
     rng = np.random.default_rng(4)
-    c, m = rng.normal(0.0, 1e-4, 10), rng.normal(0.0, 1e-5, 10)
+    c, m = rng.normal(0.0, 1e-4, 10), rng.normal(0.0, 1e-5, 16)
     rotor = replace(PLAIN.rotor, thrust_residual=tuple(c), torque_residual=tuple(m))
     speeds, (u, v, w) = np.array([700.0, 720.0, 760.0, 650.0]), (4.0, -3.0, 1.5)
     with_one = wrench(replace(PLAIN, rotor=rotor), speeds, (u, v, w))
@@ -556,6 +556,8 @@ def test_residuals_are_the_sums_that_they_say():
     square, climb, past = speeds**2, speeds * w, speeds * 5.0
     roll = y * (m[0] * square + m[1] * climb + m[2] * past) + (m[3] * speeds + m[4] * w) * v
     pitch = x * (m[5] * square + m[6] * climb + m[7] * past) + (m[8] * speeds + m[9] * w) * u
+    roll += m[10] * climb + m[11] * w * u + m[12] * y * u * u
+    pitch += m[13] * climb + m[14] * w * v + m[15] * x * v * v
     assert with_one[0][2] - without[0][2] == pytest.approx(thrust.sum(), rel=1e-6)
     expected = [y @ thrust + roll.sum(), -x @ thrust - pitch.sum()]
     assert (with_one[1] - without[1])[:2] == pytest.approx(expected, rel=1e-6)
@@ -566,3 +568,5 @@ def test_figures_that_the_inflow_model_does_not_use_are_refused():
         RotorParams(inflow_model="momentum", inflow_N_s2=1e-4)
     with pytest.raises(InputError, match="allowed: none or 10"):
         RotorParams(thrust_residual=(1.0,))
+    with pytest.raises(InputError, match="allowed: none or 10 or 16"):
+        RotorParams(torque_residual=(1.0,) * 11)

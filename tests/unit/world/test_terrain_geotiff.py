@@ -199,5 +199,5 @@ def test_the_ending_says_what_a_file_is(tmp_path):
 def test_without_rasterio_it_says_what_to_install(tmp_path, monkeypatch):
     path = write(tmp_path / "a.tif", samples(7, 9, 2.0, 1.5), NORTH_UP)
     monkeypatch.setitem(sys.modules, "rasterio", None)
-    with pytest.raises(InputError, match="pip install rasterio"):
+    with pytest.raises(InputError, match=r"pip install 'quadsim\[terrain\]'"):
         read_geotiff(path, CENTER)

@@ -223,7 +223,7 @@ def _add(
     if type_name == JOINT_STATE:
         log.add_speeds(topic, stamp_ns, fields["speeds"])
     elif type_name == BATTERY_STATE:
-        _add_battery(log, topic, stamp_ns, fields)
+        add_battery(log, topic, stamp_ns, fields)
     else:
         _as_laid_out(fields, type_name)
         allowed = {name for name, _, _ in LAYOUTS[type_name].fields}
@@ -254,7 +254,7 @@ def _as_laid_out(fields: dict[str, Array], type_name: str) -> None:
         fields["q_covariance"][0, 0, 0] = -1.0  # no orientation (REP 145)
 
 
-def _add_battery(
+def add_battery(
     log: LogFile, topic: str, stamp_ns: NDArray[np.int64], fields: dict[str, Array]
 ) -> None:
     """Add a battery's voltage (V) and current (A, drawn from it), thinned."""

@@ -2,7 +2,7 @@
 
 Messages and units by the log's own formats (ArduPilot, "Onboard Message Log Messages"): IMU in FRD,
 rad/s and m/s^2; MAG in milligauss; BARO in Pa; GPS in degrees, m, m/s; XKF1, the first core's, in
-NED, m and degrees. The estimate is ``odometry/ardupilot``.
+NED, m and degrees (NKF1 of EKF2, EKF1 before). The estimate is ``odometry/ardupilot``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from quadsim.bag.logs.log_file import LogFile, Stamps
 from quadsim.bag.logs.motion import Array, add_odometry, diagonal_matrices, no_attitude, quaternions
 from quadsim.base.errors import InputError
+from quadsim.base.extras import need
 from quadsim.geometry.geodesy import Datum
 from quadsim.wire.axes import BODY, WORLD, attitude, turned_rows
 
@@ -30,7 +31,9 @@ _WANTED = {
     "GPS": ("Status", "Lat", "Lng", "Alt", "Spd", "GCrs", "VZ"),
     "GPA": ("HAcc", "VAcc", "SAcc"),
     "RFND": ("Dist",),
-    "XKF1": ("PN", "PE", "PD", "VN", "VE", "VD", "Roll", "Pitch", "Yaw"),
+    **dict.fromkeys(
+        ("XKF1", "NKF1", "EKF1"), ("PN", "PE", "PD", "VN", "VE", "VD", "Roll", "Pitch", "Yaw")
+    ),
     "XKQ": ("Q1", "Q2", "Q3", "Q4"),
     "SIM": ("Q1", "Q2", "Q3", "Q4"),
     "SIM2": ("PN", "PE", "PD", "VN", "VE", "VD"),
@@ -39,15 +42,15 @@ _WANTED = {
 #: Names of a message's device or core, which the first has as 0.
 _WHICH = ("I", "C", "Instance")
 _3D = 3
+#: Columns of a message's time and their unit in us; before 3.3 (2015) ms, of a fix T beside that of
+#: the week. What has no time is left out.
+_CLOCKS = {"TimeUS": 1, "T": 1000, "TimeMS": 1000}
 Table = tuple[Stamps, Array]
 
 
 def _gathered(path: Path, log: LogFile) -> dict[str, Table]:
     """Stamps and columns of what is wanted."""
-    try:
-        from pymavlink.DFReader import DFReader_binary, DFReader_text
-    except ImportError:
-        raise InputError(f"{path}: needs pymavlink: pip install 'quadsim[firmware]'") from None
+    readers = need("pymavlink.DFReader", path)
     rows: dict[str, list[Sequence[float]]] = {name: [] for name in _WANTED}
     with path.open("rb") as file:
         head = file.read(len(_BINARY))
@@ -55,7 +58,7 @@ def _gathered(path: Path, log: LogFile) -> dict[str, Table]:
         raise InputError(f"{path}: no DataFlash log: it does not begin with a format")
     reader = None
     try:
-        kind = DFReader_binary if head == _BINARY else DFReader_text
+        kind = readers.DFReader_binary if head == _BINARY else readers.DFReader_text
         reader = kind(str(path), zero_time_base=True)
         while (message := reader.recv_match(type=[*_WANTED, "MSG"])) is not None:
             name = message.get_type()
@@ -65,9 +68,10 @@ def _gathered(path: Path, log: LogFile) -> dict[str, Table]:
             known = message.get_fieldnames()
             if any(getattr(message, which) != 0 for which in _WHICH if which in known):
                 continue
-            wanted = _WANTED[name]
-            if set(wanted) <= set(known):
-                rows[name].append((message.TimeUS, *(getattr(message, each) for each in wanted)))
+            wanted, clock = _WANTED[name], next((each for each in _CLOCKS if each in known), None)
+            if clock is not None and set(wanted) <= set(known):
+                stamp_us = getattr(message, clock) * _CLOCKS[clock]
+                rows[name].append((stamp_us, *(getattr(message, each) for each in wanted)))
     except (ValueError, TypeError, IndexError, KeyError, AttributeError, struct.error) as error:
         if not any(rows.values()):
             raise InputError(f"{path}: no DataFlash log that can be read ({error})") from None
@@ -138,8 +142,9 @@ def read(path: Path, columns: str) -> LogFile:
     if "RFND" in tables:
         log.add("range/down", tables["RFND"][0], range=tables["RFND"][1][:, 0])
     _add_fixes(log, tables)
-    if "XKF1" in tables:
-        stamp_ns, ekf = tables["XKF1"]
+    filters = [tables[name] for name in ("XKF1", "NKF1", "EKF1") if name in tables]  # EKF3, 2, 1
+    if filters:
+        stamp_ns, ekf = filters[0]
         turn = tables.get("XKQ", (stamp_ns, quaternions(np.radians(ekf[:, 6:9]))))
         _add_motion(log, "odometry/ardupilot", (stamp_ns, ekf), turn)
     if "SIM2" in tables and "SIM" in tables:

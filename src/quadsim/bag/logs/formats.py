@@ -51,6 +51,12 @@ def _is_tum(path: Path, head: bytes) -> bool:
     return path.suffix in (".tum", ".txt") and head[:1] in b"#0123456789" and b"," not in head
 
 
+def _is_tlog(path: Path, head: bytes) -> bool:
+    """Whether a file says so, or begins with a stamp of 2006 to 2032 in us, and a message."""
+    begins = head[:1] == b"\0" and head[1:2] in b"\4\5\6" and head[8:9] in (b"\xfd", b"\xfe")
+    return path.suffix == ".tlog" or begins
+
+
 FORMATS = (
     LogFormat("ulog", "PX4 ULog", lambda _, head: head.startswith(b"ULog\x01\x12\x35")),
     LogFormat(
@@ -60,7 +66,12 @@ FORMATS = (
             head.startswith((b"\xa3\x95\x80", b"FMT, 128,")) or path.suffix.lower() == ".bin"
         ),
     ),
-    LogFormat("tlog", "MAVLink telemetry log", lambda path, _: path.suffix == ".tlog"),
+    LogFormat(
+        "blackbox",
+        "Betaflight blackbox log",
+        lambda _, head: head.startswith(b"H Product:Blackbox"),
+    ),
+    LogFormat("tlog", "MAVLink telemetry log", _is_tlog),
     LogFormat("tum", "TUM trajectory", _is_tum),
     LogFormat(
         "euroc",

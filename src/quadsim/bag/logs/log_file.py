@@ -23,6 +23,8 @@ Stamps = NDArray[np.int64]
 
 #: Vehicle of a log, which names none.
 NAMESPACE = "/quad"
+#: Of a log's own words: what its filter believed of noise, as JSON with keys of our parameters.
+NOISE = "estimator_noise"
 JOINT_STATE = "sensor_msgs/msg/JointState"
 #: Frames of our topics' messages; of those not named here, the body's.
 _FRAMES = {

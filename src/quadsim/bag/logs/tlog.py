@@ -16,7 +16,7 @@ import numpy as np
 
 from quadsim.bag.logs.log_file import LogFile, Stamps
 from quadsim.bag.logs.motion import Array, add_odometry, diagonal_matrices, no_attitude, quaternions
-from quadsim.base.errors import InputError
+from quadsim.base.extras import need
 from quadsim.wire.axes import BODY, WORLD, attitude, turned_rows
 
 STANDARD_GRAVITY_MPS2 = 9.80665
@@ -38,10 +38,7 @@ Table = tuple[Stamps, Array]
 
 def _messages(path: Path, notes: list[str]) -> Iterator[tuple[int, Any]]:
     """Arrival in us and message, one after the other; what cannot be read is left out."""
-    try:
-        from pymavlink.dialects.v20 import ardupilotmega
-    except ImportError:
-        raise InputError(f"{path}: needs pymavlink: pip install 'quadsim[firmware]'") from None
+    ardupilotmega = need("pymavlink.dialects.v20.ardupilotmega", path)
     parser, content, at, damaged = ardupilotmega.MAVLink(None), path.read_bytes(), 0, 0
     heads = {0xFE: 8, 0xFD: 12}  # bytes around a payload, MAVLink 1 and 2
     while at + 10 <= len(content):

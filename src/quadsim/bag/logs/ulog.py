@@ -6,6 +6,7 @@ is ``odometry/px4``, so that it is scored beside ours.
 
 from __future__ import annotations
 
+import json
 import struct
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.bag.logs.log_file import LogFile
+from quadsim.bag.logs.log_file import NOISE, LogFile
 from quadsim.bag.logs.motion import add_odometry
 from quadsim.base.errors import InputError
+from quadsim.base.extras import need
 from quadsim.wire import px4
 from quadsim.wire.axes import BODY, WORLD, attitude, turned_rows
 
@@ -28,6 +30,22 @@ _SENSORS = (
     ("gps/fix", ("vehicle_gps_position", "sensor_gps"), px4.fix),
     ("gps/vel", ("vehicle_gps_position", "sensor_gps"), px4.gnss_velocity),
 )
+#: EKF2's period of prediction where the log does not say, us; pressure of a metre of height, Pa.
+PREDICT_US, METRE_PA = 10_000.0, 12.0
+#: Our parameter to the one of EKF2 (its params_*.yaml), and what that is times; of a process PX4
+#: says the noise of a step, we its density.
+_STEP, _LEVEL = (0.0,), (1.0, 1.0, 1.5)
+_NOISE: dict[str, tuple[str, tuple[float, ...]]] = {
+    "noise.accel_density": ("EKF2_ACC_NOISE", _STEP),
+    "noise.gyro_density": ("EKF2_GYR_NOISE", _STEP),
+    "noise.accel_bias_walk": ("EKF2_ACC_B_NOISE", _STEP),
+    "noise.gyro_bias_walk": ("EKF2_GYR_B_NOISE", _STEP),
+    "noise.heading_sigma_rad": ("EKF2_HEAD_NOISE", (1.0,)),
+    "noise.gnss_position_sigma_m": ("EKF2_GPS_P_NOISE", _LEVEL),
+    "noise.gnss_velocity_sigma_mps": ("EKF2_GPS_V_NOISE", _LEVEL),
+    "noise.pressure_sigma_pa": ("EKF2_BARO_NOISE", (METRE_PA,)),
+    "noise.range_sigma_m": ("EKF2_RNG_NOISE", (1.0,)),
+}
 _OPTIONAL = {"accelerometer_timestamp_relative": 0, "vel_ned_valid": True}
 
 
@@ -106,22 +124,32 @@ def _add_datum(log: LogFile, topics: dict[str, Rows]) -> None:
     )  # fmt: skip
 
 
+def noise_of(parameters: dict[str, float]) -> dict[str, float | list[float]]:
+    """What EKF2 believes of noise, as keys of our estimators' parameters."""
+    step = (1e-6 * parameters.get("EKF2_PREDICT_US", PREDICT_US)) ** 0.5
+    found: dict[str, float | list[float]] = {}
+    for ours, (name, times) in _NOISE.items():
+        if name in parameters:
+            factors = (step,) if times is _STEP else times
+            values = [float(f"{parameters[name] * factor:.6g}") for factor in factors]
+            found[ours] = values if len(values) > 1 else values[0]
+    return found
+
+
 def read(path: Path, columns: str) -> LogFile:
     """Read a ULog.
 
     Raises:
         InputError: pyulog is not installed, or this is no ULog.
     """
+    pyulog = need("pyulog", path)
     try:
-        from pyulog import ULog
-    except ImportError:
-        raise InputError(f"{path}: needs pyulog: pip install 'quadsim[firmware]'") from None
-    try:
-        found = ULog(str(path))
+        found = pyulog.ULog(str(path))
     except (TypeError, ValueError, KeyError, IndexError, struct.error) as error:
         raise InputError(f"{path}: no ULog that can be read ({error})") from None
     told = {key: str(value) for key, value in found.msg_info_dict.items()}
-    log = LogFile(path, {"log": "PX4 ULog", **told})
+    noise = noise_of(found.initial_parameters)
+    log = LogFile(path, {"log": "PX4 ULog", **told, NOISE: json.dumps(noise)})
     if found.file_corruption:
         log.notes.append(f"{path}: damaged: read as far as it goes")
     if found.dropouts:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from quadsim.base.compiled import Array, kernel, lane_kernel
+from quadsim.base.compiled import Array, inline, kernel
 from quadsim.base.elementary import cos, sin
 from quadsim.base.parameters import Vec3
 from quadsim.estimation.eskf.layout import ANTENNA, TERRAIN, THETA, Eskf, N
@@ -214,7 +214,7 @@ def fuse(state: Eskf, innovation: float, variance: float, innovation_variance: f
         spread(state, variance, n)
 
 
-@lane_kernel
+@inline
 def spread(state: Eskf, variance: float, n: int) -> None:
     """The covariance after a scalar measurement; see :func:`fuse`.
 

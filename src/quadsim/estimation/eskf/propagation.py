@@ -7,7 +7,7 @@ registers, and for what lies beside these five parts a chain of sums column by c
 
 from __future__ import annotations
 
-from quadsim.base.compiled import Array, kernel, lane_kernel
+from quadsim.base.compiled import Array, inline, kernel
 from quadsim.base.parameters import Vec3
 from quadsim.estimation.eskf.covariance import crossed, less, scaled, skew
 from quadsim.estimation.eskf.layout import BA, BG, FIELD, FIELD_BIAS, PRESSURE, THETA, WIND, P, V
@@ -16,13 +16,13 @@ from quadsim.geometry.lanes import Rows, added, columns, gained, rows_at, upper_
 from quadsim.geometry.rotation import Mat3
 
 
-@lane_kernel
+@inline
 def row_dot(a: Vec3, x: float, y: float, z: float) -> float:
     """Scalar product."""
     return a[0] * x + a[1] * y + a[2] * z
 
 
-@lane_kernel
+@inline
 def rotated(R: Mat3, variance: Vec3) -> Mat3:
     """R diag(variance) R^T."""
     a, b, c = R
@@ -37,7 +37,7 @@ def rotated(R: Mat3, variance: Vec3) -> Mat3:
     )
 
 
-@lane_kernel
+@inline
 def put_rows(covariance: Array, i: int, k: int, A: Rows) -> None:
     """Write a block of nine and its mirror image."""
     a, b, c = A
@@ -131,13 +131,13 @@ def propagate_motion(
     put_rows(covariance, BA, P, AP)
 
 
-@lane_kernel
+@inline
 def with_noise(A: Rows, noise: Mat3) -> Rows:
     """A symmetric block by its upper half, and noise."""
     return added(upper_mirrored(A), 1.0, columns(noise))
 
 
-@lane_kernel
+@inline
 def move_position(
     half_s: float, PP: Rows, TP: Rows, VP: Rows, GP: Rows, AP: Rows, TV: Rows, VV: Rows, GV: Rows,
     AV: Rows,
@@ -149,7 +149,7 @@ def move_position(
     return PP, added(TP, half_s, TV), VP, added(GP, half_s, GV), added(AP, half_s, AV)
 
 
-@lane_kernel
+@inline
 def turn_step(
     by: Mat3, noise: Mat3, TT: Rows, TV: Rows, TP: Rows, GT: Rows, AT: Rows, GV: Rows, GP: Rows,
     GG: Rows, AG: Rows,

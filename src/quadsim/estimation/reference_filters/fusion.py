@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from quadsim.base.compiled import Array, Records, inlined_kernel, kernel
+from quadsim.base.compiled import Array, Records, kernel, template
 from quadsim.base.elementary import atan2, cos, sin
 from quadsim.base.parameters import Vec3
 from quadsim.base.records import Odometry
@@ -208,7 +208,7 @@ def make_room(line: Buffer) -> None:
         line.done = 0
 
 
-@inlined_kernel
+@template
 def on_arrival(
     begin: Callable[[Buffer], None],
     predict: Callable[[Buffer, Input, float], None],

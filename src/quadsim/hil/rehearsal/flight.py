@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.hil.rehearsal.hil_side import HilSide, VirtualLidar
-from quadsim.hil.rehearsal.rehearsal import TAKEOFF_S, Rehearsal
+from quadsim.hil.rehearsal.rehearsal import Rehearsal
 from quadsim.hil.rehearsal.stopping import Stop
 from quadsim.hil.rehearsal.vehicle_side import VehicleSide
 from quadsim.sim.log import Event
@@ -148,7 +148,11 @@ class RehearsalFlight:
         """Why the flight is over; empty while it is not."""
         own, vehicle = self.own, self.vehicle
         reason = own.ending()
-        if own.begun_ns is None and not reason and vehicle.stamp_ns * 1e-9 > TAKEOFF_S:
+        if (
+            own.begun_ns is None
+            and not reason
+            and vehicle.stamp_ns * 1e-9 > self.rehearsal.takeoff_s
+        ):
             refused = self.side.refused or vehicle.refused or vehicle.manager.state
             return f"not enabled: {refused}"
         if reason == "out of time":
@@ -160,9 +164,12 @@ class RehearsalFlight:
     def fly(self) -> Outcome:
         """Fly to the end."""
         reason = ""
-        while not reason:
-            self.tick()
-            reason = self.ending()
+        try:
+            while not reason:
+                self.tick()
+                reason = self.ending()
+        finally:
+            self.own.close()
         own, said = self.own, self.vehicle.events
         begin_ns = own.begun_ns or 0
         events = sorted([*said, *self.events], key=lambda event: event.stamp_ns)

@@ -11,6 +11,7 @@ from quadsim.base.errors import InputError, shown
 from quadsim.base.files import find, find_world
 from quadsim.base.noise import stream
 from quadsim.base.parameters import Vec3, from_mapping, load, read_yaml
+from quadsim.firmware.fly import BOOT_S, FirmwareChoice
 from quadsim.hil.guard.parameters import GuardParams, LimitParams
 from quadsim.hil.planner.parameters import PlannerParams, SpeedParams
 from quadsim.hil.rehearsal.judge import hull_radius_m
@@ -48,6 +49,7 @@ class Rehearsal:
         guard, planner, lidar: parameters of the side that flies it.
         field: the virtual world: obstacles, movers, start and goal.
         scene: its obstacles, for rays and distances.
+        firmware: flies the stand-in instead of our autopilot; None: ours.
     """
 
     name: str
@@ -60,6 +62,16 @@ class Rehearsal:
     lidar: LidarParams
     field: Field
     scene: Scene
+    firmware: FirmwareChoice | None = None
+
+    @property
+    def takeoff_s(self) -> float:
+        """Time in which it hovers at the start, or it will not be flown."""
+        return _takeoff_s(self.firmware)
+
+
+def _takeoff_s(firmware: FirmwareChoice | None) -> float:
+    return TAKEOFF_S if firmware is None else TAKEOFF_S + BOOT_S[firmware.name]
 
 
 def _lidar(content: Any, where: str) -> LidarParams:
@@ -97,7 +109,12 @@ def _check_room(scene: Scene, place_W: Vec3, radius_m: float, what: str, where: 
 
 
 def _vehicle(
-    content: Any, rehearsal: RehearsalParams, seed: int, path: Path, start_W: Vec3
+    content: Any,
+    rehearsal: RehearsalParams,
+    seed: int,
+    path: Path,
+    start_W: Vec3,
+    takeoff_s: float,
 ) -> Scenario:
     """The stand-in, of a mass and gains that the seed draws."""
     if not isinstance(content, Mapping):
@@ -108,7 +125,7 @@ def _vehicle(
     keys = dict(content) | {
         "mission": [{"takeoff": {"height_m": start_W[2]}}],
         "seed": seed,
-        "duration_s": rehearsal.duration_s + TAKEOFF_S,
+        "duration_s": rehearsal.duration_s + takeoff_s,
         "start": {"x_m": start_W[0], "y_m": start_W[1]},
     }
     scenario = read_scenario(keys, path, path.stem, {})
@@ -120,13 +137,19 @@ def _vehicle(
     )
 
 
-def load_rehearsal(name: str, seed: int = 1, speed_mps: float | None = None) -> Rehearsal:
+def load_rehearsal(
+    name: str,
+    seed: int = 1,
+    speed_mps: float | None = None,
+    firmware: FirmwareChoice | None = None,
+) -> Rehearsal:
     """Read a rehearsal and every file it names.
 
     Args:
         name: of a file in ``config/rehearsals``, or its path.
         seed: of the field, the vehicle and all noise.
         speed_mps: limit of speed instead of the file's.
+        firmware: flies the stand-in instead of our autopilot.
 
     Raises:
         InputError: one line that names the file, the key and what is allowed.
@@ -146,7 +169,7 @@ def load_rehearsal(name: str, seed: int = 1, speed_mps: float | None = None) -> 
         params = replace(params, speed_mps=given.speed_mps)
     field = _place(params, seed, str(path))
     scene = scene_of(field.obstacles)
-    scenario = _vehicle(stand_in, params, seed, path, field.start_W)
+    scenario = _vehicle(stand_in, params, seed, path, field.start_W, _takeoff_s(firmware))
     radius_m = hull_radius_m(scenario.vehicle)
     _check_room(scene, field.start_W, radius_m, "start_W_m", str(path))
     _check_room(scene, field.goal_W, radius_m, "goal_W_m", str(path))
@@ -161,7 +184,7 @@ def load_rehearsal(name: str, seed: int = 1, speed_mps: float | None = None) -> 
         guard = replace(guard, limits=replace(guard.limits, speed_max_mps=params.speed_mps))
         planner = replace(planner, speed=replace(planner.speed, speed_mps=params.speed_mps))
     return Rehearsal(
-        path.stem, path, seed, params, scenario, guard, planner, lidar, field, scene
+        path.stem, path, seed, params, scenario, guard, planner, lidar, field, scene, firmware
     )  # fmt: skip
 
 

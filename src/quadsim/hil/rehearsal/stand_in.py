@@ -18,6 +18,7 @@ from quadsim.base.noise import stream
 from quadsim.base.parameters import Vec3
 from quadsim.estimation.eskf.input_validation import accept
 from quadsim.estimation.eskf.layout import EXTERNAL_ATTITUDE, EXTERNAL_POSITION
+from quadsim.firmware.fly import Flown
 from quadsim.geometry.rotation import Quat, multiply
 from quadsim.hil.rehearsal.motion_capture import MotionCapture, MotionCaptureParams, SeenPose
 from quadsim.hil.rehearsal.parameters import DEAF, TroubleParams
@@ -95,6 +96,7 @@ class StandIn(ClosedLoop):
         scenario: what it is, with a mission that takes it off.
         motion_capture: what its estimator is aided by.
         dead_reckoning_s: it says its pose so long after it last heard of the motion capture.
+        flown: firmware that flies it; None: our autopilot.
 
     Attributes:
         arrived: poses of the motion capture that it took at the last tick.
@@ -106,7 +108,11 @@ class StandIn(ClosedLoop):
     """
 
     def __init__(
-        self, scenario: Scenario, motion_capture: MotionCaptureParams, dead_reckoning_s: float
+        self,
+        scenario: Scenario,
+        motion_capture: MotionCaptureParams,
+        dead_reckoning_s: float,
+        flown: Flown | None = None,
     ) -> None:
         super().__init__(
             scenario, log_hz=scenario.imu.rate_hz, vehicle=VEHICLE_NAME, tick_hz=TICK_HZ
@@ -126,6 +132,7 @@ class StandIn(ClosedLoop):
         self.arms = True
         self.turned_rad = 0.0
         self.is_y_up = self.is_deaf = False
+        self._craft = flown.attach(self, self._vehicles, 0) if flown is not None else None
 
     def tick(self) -> None:
         """One tick: fly on, seen by the motion capture; on the ground, take off when it is to."""
@@ -134,14 +141,8 @@ class StandIn(ClosedLoop):
             self._aid(pose)
         super().tick()
         self._be_seen()
-        manager = self.manager
-        if (
-            self.arms
-            and manager.state == "disarmed"
-            and not manager.finished
-            and manager.arm() is None
-        ):
-            manager.start()
+        if self.arms:
+            self.take_off_when_ready()
 
     def _be_seen(self) -> None:
         """Show the motion capture the true poses of this tick at which a frame is due."""
@@ -158,7 +159,9 @@ class StandIn(ClosedLoop):
         self._looked_ns = self.stamp_ns
 
     def _aid(self, pose: SeenPose) -> None:
-        """Hand a pose to the estimator: onto its timeline, which takes what is late."""
+        """Hand a pose to firmware and to the estimator: its timeline takes what is late."""
+        if self._craft is not None:
+            self._craft.poses.append(pose)
         p_W, q_WB = np.array(pose.p_W), np.array(pose.q_WB)
         accept(self._line, EXTERNAL_POSITION, pose.stamp_ns, p_W, self._covariance)
         accept(self._line, EXTERNAL_ATTITUDE, pose.stamp_ns, q_WB, self._covariance)

@@ -10,6 +10,7 @@ import math
 
 from quadsim.base.noise import stream
 from quadsim.base.parameters import Vec3
+from quadsim.firmware.fly import flown_by
 from quadsim.hil.rehearsal.hil_side import NAME
 from quadsim.hil.rehearsal.judge import Judge, hull_radius_m
 from quadsim.hil.rehearsal.link import Link
@@ -47,7 +48,18 @@ class VehicleSide:
     def __init__(self, rehearsal: Rehearsal, scenario: Scenario, scene: Scene) -> None:
         params, seed = rehearsal.params, rehearsal.seed
         self.rehearsal = rehearsal
-        self.vehicle = StandIn(scenario, params.motion_capture, params.dead_reckoning_s)
+        self._flown = None
+        if (firmware := rehearsal.firmware) is not None:
+            self._flown = flown_by(
+                firmware.name, scenario, firmware.executable, firmware.parameters, firmware.port
+            )
+        try:
+            self.vehicle = StandIn(
+                scenario, params.motion_capture, params.dead_reckoning_s, self._flown
+            )
+        except BaseException:
+            self.close()
+            raise
         self.vehicle.is_y_up = any(trouble.what == Y_UP for trouble in params.troubles)
         self.poses: Link[Telemetry] = Link(params.pose_link, stream(seed, NAME, "pose_link"))
         self.commands: Link[VehicleCommand] = Link(
@@ -65,6 +77,11 @@ class VehicleSide:
         self.way_m = self.speed_mps = 0.0
         self._pose_ns = round(1e9 / params.pose_rate_hz)
         self._before_W: Vec3 | None = None
+
+    def close(self) -> None:
+        """End what flies it."""
+        if self._flown is not None:
+            self._flown.close()
 
     @property
     def t_s(self) -> float:

@@ -8,6 +8,7 @@ from concurrent.futures import Executor, Future
 from typing import Any
 
 from quadsim.base.errors import InputError
+from quadsim.base.extras import need
 
 #: How long the scheduler and its first worker are waited for.
 PATIENCE_S = 20.0
@@ -35,18 +36,12 @@ class Cluster:
     task_s = TASK_S
 
     def __init__(self, address: str, patience_s: float = PATIENCE_S) -> None:
-        try:
-            from distributed import Client
-            from distributed.scheduler import KilledWorker
-        except ImportError:
-            raise InputError(
-                "--dask needs Dask; install it: pip install 'quadsim[cluster]'"
-            ) from None
-        self.death: type[BaseException] = KilledWorker
+        distributed = need("distributed", "--dask")
+        self.death: type[BaseException] = distributed.KilledWorker
         words = "no scheduler answers there; start one: dask scheduler"
         self._client: Any = None
         try:
-            self._client = Client(address, timeout=patience_s, set_as_default=False)
+            self._client = distributed.Client(address, timeout=patience_s, set_as_default=False)
             words = "the scheduler has no worker; start one:"
             words += f" dask worker {address} --nthreads 1 --nworkers auto"
             self._client.wait_for_workers(1, timeout=patience_s)

@@ -12,7 +12,7 @@ from quadsim.base.parameters import from_mapping
 from quadsim.lab.identify.equations import CHANNELS, PLACES
 from quadsim.lab.identify.figures import MEANING, VehicleFigure, with_figures
 from quadsim.lab.identify.identification import IdentifiedVehicle
-from quadsim.lab.parameter_text import parameter_lines
+from quadsim.lab.parameter_text import parameter_lines, rounded
 from quadsim.vehicle.parameters import VehicleParams
 
 #: Keys of a file and the figures that they come from.
@@ -29,15 +29,6 @@ KEYS = {
     "rotor.translational_lift_N_s2_m2": ("translational_lift",),
     "rotor.inertia_kg_m2": ("rotor_inertia",),
 }
-
-DIGITS = 6
-
-
-def _short(value: Any) -> Any:
-    """Numbers with as many digits as are worth writing."""
-    if isinstance(value, tuple | list):
-        return [_short(item) for item in value]
-    return float(f"{value:.{DIGITS}g}")
 
 
 def _words(figure: VehicleFigure) -> str:
@@ -66,7 +57,7 @@ def _content(identified: IdentifiedVehicle, raw: Mapping[str, Any], name: str) -
         value, before = (getattr(getattr(v, part) if part else v, name) for v in vehicles)
         if name in keys or np.any(value):
             same = value == before and name in keys and not part
-            keys[name] = raw[name] if same else _short(value)
+            keys[name] = raw[name] if same else rounded(value)
     return {**content, "rotor": rotor} if rotor else content
 
 

@@ -22,14 +22,14 @@ from scipy.stats import t as student
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import flatten, unflatten
 from quadsim.lab.validate.kernels import make_model, predicted
-from quadsim.lab.validate.recorded import RecordedFlight, turn
+from quadsim.lab.validate.recorded import RecordedFlight, as_recorded_by, turn
 from quadsim.lab.validate.residuals import (
     observed_torque,
     residual_wrench,
     starts_of,
     state_at,
 )
-from quadsim.vehicle.parameters import VehicleParams
+from quadsim.vehicle.parameters import RecorderParams, VehicleParams
 
 Array = NDArray[np.float64]
 Residuals = Callable[[VehicleParams], list[Array]]
@@ -136,7 +136,9 @@ def fit_figures(
     values = found.x * size
     best = with_values(vehicle, unknowns, values)
     lengths = [len(part) for part in residuals(best)]
-    half = _intervals(found.jac, found.fun, lengths) * size
+    # SciPy scales the Jacobian for the loss so that this times it is the cost's gradient
+    weighted = found.fun * (1.0 + found.fun**2) ** 0.25
+    half = _intervals(found.jac, weighted, lengths) * size
     return Fit(best, tuple(unknowns), values, half, len(lengths))
 
 
@@ -154,14 +156,30 @@ def _intervals(jacobian: Array, residual: Array, lengths: Sequence[int]) -> Arra
     return np.asarray(student.ppf(0.975, max(count - 1, 1)) * deviation)
 
 
+def _moved(
+    flights: Sequence[RecordedFlight],
+) -> Callable[[RecorderParams], Sequence[RecordedFlight]]:
+    """Flights by a vehicle's recorder, of which the last one's are kept."""
+    last: tuple[RecorderParams | None, Sequence[RecordedFlight]] = (None, flights)
+
+    def by(recorder: RecorderParams) -> Sequence[RecordedFlight]:
+        nonlocal last
+        if recorder != last[0]:
+            last = (recorder, [as_recorded_by(flight, recorder) for flight in flights])
+        return last[1]
+
+    return by
+
+
 def wrench_residuals(
     flights: Sequence[RecordedFlight], gravity_mps2: float, every: int, torque_per_N: float
 ) -> Residuals:
     """Force in N and torque, in ``torque_per_N`` N m, that a vehicle leaves of each flight."""
+    moved = _moved(flights)
 
     def of(vehicle: VehicleParams) -> list[Array]:
         found: list[Array] = []
-        for flight in flights:
+        for flight in moved(vehicle.recorder):
             left = residual_wrench(flight, vehicle, gravity_mps2)
             rows = np.hstack([left.force, left.torque / torque_per_N])[::every]
             found.append(rows.ravel())
@@ -178,11 +196,12 @@ def motion_residuals(
     trim_s: float = 1.0,
 ) -> Residuals:
     """Errors of predicted positions, velocities and attitudes of each flight, in their units."""
+    moved = _moved(flights)
 
     def of(vehicle: VehicleParams) -> list[Array]:
         return [
             _motion_errors(flight, vehicle, gravity_mps2, horizons_s, apart_s, trim_s)
-            for flight in flights
+            for flight in moved(vehicle.recorder)
         ]
 
     return of
@@ -213,6 +232,8 @@ def _motion_errors(
         parts += [(state[:, :3] - flight.p_W[at]) / UNIT_M / step * steps[-1]]
         parts += [(state[:, 3:6] - flight.v_W[at]) / UNIT_MPS / step * steps[-1]]
         parts += [apart / UNIT_RAD / step * steps[-1]]
+        if np.isfinite(flight.load).all():
+            parts += [(state[:, 10:13] - flight.load[at, :3]) / UNIT_M / step * steps[-1]]
     errors = np.concatenate([part.ravel() for part in parts])
     return np.nan_to_num(np.clip(errors, -_REFUSED, _REFUSED), nan=_REFUSED)
 

@@ -35,6 +35,10 @@ SHORTEST_S, LONGEST_S = 0.001, 0.005
 SLOPE_S, RATE_SLOPE_S, RATE_S = 0.12, 0.04, 0.03
 #: Lengths over which attitudes and positions are averaged beside the integrated IMU, s.
 ATTITUDE_S, POSITION_S = 0.2, 0.4
+#: Length of the windows by which poses are levelled, s, and a tilt that is told, rad.
+LEVEL_S, TILTED_RAD = 1.0, 0.02
+#: Gravity by which they are levelled.
+GRAVITY_MPS2 = 9.81
 #: An attitude that is farther than this from the median over a time jumps, rad, s; the median is of
 #: samples so far apart, s.
 JUMP_RAD, JUMP_S, THIN_S = 0.15, 10.0, 0.1
@@ -61,6 +65,8 @@ class RecordedFlight:
         voltage_V: (N,) of the battery; NaN where the log has none.
         load: (N, 6) position and velocity of a slung load in W; NaN where there is none.
         free: (N,) whether it flies freely and all is known.
+        recorder: by which it was read.
+        levelled: whether its attitudes were levelled by the accelerometer.
         notes: what a reader should know.
     """
 
@@ -78,6 +84,8 @@ class RecordedFlight:
     voltage_V: Array
     load: Array
     free: NDArray[np.bool_]
+    recorder: RecorderParams
+    levelled: bool = False
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -154,6 +162,37 @@ def _smooth_attitude(measured: Rotation, w_B: Array, dt_s: float, notes: list[st
     return Rotation.from_quat(_smooth(apart, dt_s, ATTITUDE_S)) * integrated
 
 
+def _levelled(
+    measured: Rotation, p_W: Array, f_B: Array, dt_s: float, notes: list[str]
+) -> Rotation:
+    """Attitudes in the accelerometer's axes: motion capture's may be tilted, log by log.
+
+    Over a window that is zero with its slope at both ends the specific force is gravity and the
+    second derivative of the position. The median over the log of the tilt that is missing is
+    taken off, so that no motion of a single moment counts.
+    """
+    length = _length(dt_s, LEVEL_S)
+    if not np.isfinite(f_B).all() or len(p_W) < 3 * length:
+        return measured
+    phase = np.pi * np.linspace(-1.0, 1.0, length)
+    weight = 1.0 + np.cos(phase)
+    bend = -np.cos(phase) * (np.pi / (0.5 * (length - 1) * dt_s)) ** 2 / weight.sum()
+    bend -= bend.mean()
+
+    def mean(values: Array, by: Array) -> Array:
+        return np.stack([np.convolve(column, by, "valid") for column in values.T], axis=1)
+
+    felt_W = mean(measured.apply(f_B), weight / weight.sum())
+    missing_W = mean(p_W, bend) + np.array([0.0, 0.0, GRAVITY_MPS2]) - felt_W
+    middle = slice(length // 2, length // 2 + len(felt_W))
+    missing = measured[middle].apply(missing_W, inverse=True)
+    up = mean(f_B, weight / weight.sum())[:, 2]
+    x, y = float(np.median(-missing[:, 1] / up)), float(np.median(missing[:, 0] / up))
+    if np.hypot(x, y) > TILTED_RAD:
+        notes.append(f"the poses are tilted by {x:.3f}, {y:.3f} rad against the accelerometer")
+    return measured * Rotation.from_rotvec([x, y, 0.0])
+
+
 def _smooth_positions(
     p_W: Array, attitude: Rotation, f_B: Array, dt_s: float
 ) -> tuple[Array, Array]:
@@ -223,6 +262,25 @@ def _poses(reader: _Reader) -> tuple[Array, Track]:
     return reader.seconds(track.stamp_ns, reader.recorder.pose_delay_s), track
 
 
+def pose_and_gyroscope(
+    bag: Bag, namespace: str, recorder: RecorderParams
+) -> tuple[Array, Rotation, Array, Array]:
+    """Times in s and attitudes of the poses, times in s and (N, 3) rates of the gyroscope in rad/s.
+
+    By the recorder's delay of the IMU; that of the poses, mount and bias are not taken off.
+
+    Raises:
+        InputError: there is no gyroscope or no true motion.
+    """
+    reader = _Reader(bag, namespace, replace(recorder, pose_delay_s=0.0))
+    imu = reader.log.imu
+    if imu is None or len(imu.stamp_ns) < 20:
+        raise InputError(f"{bag.path}: no {topics.IMU}")
+    pose_s, track = _poses(reader)
+    imu_s = reader.seconds(imu.stamp_ns, recorder.imu_delay_s)
+    return pose_s, turn(track.q_WB), imu_s, np.asarray(imu.w_S)
+
+
 def read_recorded(bag: Bag, namespace: str, vehicle: VehicleParams) -> RecordedFlight:
     """Read a flight.
 
@@ -250,12 +308,15 @@ def read_recorded(bag: Bag, namespace: str, vehicle: VehicleParams) -> RecordedF
         raise InputError(f"{bag.path}: rotor speeds and motion hardly overlap")
     speed = _columns(time_s, motor_s, log.motor_speed_radps)
     p_W = _columns(time_s, pose_s, track.p_W)
-    attitude = Slerp(pose_s, turn(track.q_WB))(time_s)
+    mount = Rotation.from_rotvec(recorder.mount_rad)
+    attitude = Slerp(pose_s, turn(track.q_WB))(time_s) * mount
     w_B, f_B, near = _felt(reader, time_s, track, pose_s)
-    if np.isfinite(track.v_W).all() and np.abs(track.v_W).max() > 0.0:
+    moving = bool(np.isfinite(track.v_W).all() and np.abs(track.v_W).max() > 0.0)
+    if moving:
         v_W = _columns(time_s, pose_s, track.v_W)
     else:
         w_B = _smooth(w_B, dt_s, RATE_S)
+        attitude = _levelled(attitude, p_W, f_B, dt_s, log.notes)
         attitude = _smooth_attitude(attitude, w_B, dt_s, log.notes)
         p_W, v_W = _smooth_positions(p_W, attitude, f_B, dt_s)
     given_s, given = reader.rows("ground_truth/accel", "geometry_msgs/msg/AccelStamped", "w_dot")
@@ -265,9 +326,41 @@ def read_recorded(bag: Bag, namespace: str, vehicle: VehicleParams) -> RecordedF
         str(bag.path), dt_s, time_s, p_W, v_W, np.roll(attitude.as_quat(), 1, axis=1), w_B, f_B,
         w_dot_B, speed, _slope(speed, dt_s, 4 * dt_s), reader.voltage(time_s),
         _load(reader, time_s), near & _near(time_s, pose_s) & _near(time_s, motor_s),
-        tuple(log.notes),
+        recorder, not moving and bool(np.isfinite(f_B).all()), tuple(log.notes),
     )  # fmt: skip
     return replace(flight, free=flight.free & _flies(flight))
+
+
+def as_recorded_by(flight: RecordedFlight, recorder: RecorderParams) -> RecordedFlight:
+    """A flight as it would have been read by a recorder that is slightly another one."""
+    was, time_s = flight.recorder, flight.time_s
+    if recorder == was:
+        return flight
+    motion_s = time_s + (recorder.pose_delay_s - was.pose_delay_s)
+    rotor_s = time_s + (recorder.rotor_speed_delay_s - was.rotor_speed_delay_s)
+    imu_s = time_s + (recorder.imu_delay_s - was.imu_delay_s)
+    remount = Rotation.from_rotvec(was.mount_rad).inv() * Rotation.from_rotvec(recorder.mount_rad)
+    bias_mps2 = np.subtract(recorder.accelerometer_bias_mps2, was.accelerometer_bias_mps2)
+    if flight.levelled:  # what the accelerometer shows too much is what levels it
+        x, y, _ = bias_mps2 / GRAVITY_MPS2
+        remount = Rotation.from_rotvec([-y, x, 0.0]) * remount
+    bias_radps = np.subtract(recorder.gyroscope_bias_radps, was.gyroscope_bias_radps)
+    attitude = turn(flight.q_WB) * remount
+    if recorder.pose_delay_s != was.pose_delay_s:
+        attitude = Slerp(time_s, attitude)(np.clip(motion_s, time_s[0], time_s[-1]))
+    return replace(
+        flight,
+        p_W=_columns(motion_s, time_s, flight.p_W),
+        v_W=_columns(motion_s, time_s, flight.v_W),
+        q_WB=np.roll(attitude.as_quat(), 1, axis=1),
+        w_B=_columns(imu_s, time_s, flight.w_B) - bias_radps,
+        f_B=_columns(imu_s, time_s, flight.f_B) - bias_mps2,
+        w_dot_B=_columns(imu_s, time_s, flight.w_dot_B),
+        speed=_columns(rotor_s, time_s, flight.speed),
+        speed_dot=_columns(rotor_s, time_s, flight.speed_dot),
+        load=_columns(motion_s, time_s, flight.load),
+        recorder=recorder,
+    )
 
 
 def _felt(
@@ -281,7 +374,9 @@ def _felt(
             raise InputError(f"{reader.bag.path}: neither {topics.IMU} nor rates in its motion")
         return w_B, np.full_like(w_B, np.nan), np.ones(len(time_s), bool)
     imu_s = reader.seconds(imu.stamp_ns, reader.recorder.imu_delay_s)
-    return _columns(time_s, imu_s, imu.w_S), _columns(time_s, imu_s, imu.f_S), _near(time_s, imu_s)
+    w_B = _columns(time_s, imu_s, imu.w_S) - reader.recorder.gyroscope_bias_radps
+    f_B = _columns(time_s, imu_s, imu.f_S) - reader.recorder.accelerometer_bias_mps2
+    return w_B, f_B, _near(time_s, imu_s)
 
 
 def _load(reader: _Reader, time_s: Array) -> Array:

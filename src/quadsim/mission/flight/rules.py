@@ -257,21 +257,23 @@ def _climb(flight: FlightManager, reason: str) -> None:
     flight.recovery.climb(reason)
 
 
+def _land(flight: FlightManager, reason: str) -> None:
+    flight.landing.fail(reason)
+
+
+def _hold(flight: FlightManager, reason: str) -> None:
+    flight.hold.begin(reason)
+
+
 #: The gravest first.
 RULES = (
-    FailsafeRule(
-        _falls, lambda flight, why: flight.recovery.pull_up(why), _without(FLYING, "manual")
-    ),
+    FailsafeRule(_falls, _pull_up, _without(FLYING, "manual")),
     FailsafeRule(_is_off_course, _disbelieve, FLYING, slow=True),
     FailsafeRule(_is_critical, _land_here, _without(FLYING, "failsafe_landing"), slow=True),
     FailsafeRule(_is_low, _go_home, _without(FLYING, *LANDINGS), slow=True),
-    FailsafeRule(_is_late, lambda flight, why: flight.landing.fail(why), _UNPILOTED),
-    FailsafeRule(_is_unfixed, lambda flight, why: flight.hold.begin(why), _PLACED),
-    FailsafeRule(
-        _is_too_low,
-        lambda flight, why: flight.recovery.climb(why),
-        _without(_UNPILOTED, *_NOT_UNDER_WAY),
-    ),
+    FailsafeRule(_is_late, _land, _UNPILOTED),
+    FailsafeRule(_is_unfixed, _hold, _PLACED),
+    FailsafeRule(_is_too_low, _climb, _without(_UNPILOTED, *_NOT_UNDER_WAY)),
     FailsafeRule(_leaves_fence, _return_inside, _without(_EN_ROUTE, *_NOT_UNDER_WAY)),
 )
 

@@ -19,11 +19,11 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
+import quadsim.estimation.terrain as plane
 from quadsim.base.compiled import Array, Record, Records, kernel
 from quadsim.base.parameters import Vec3, dtype_of, pack
 from quadsim.base.records import Odometry
 from quadsim.control.parameters import FlightParams
-from quadsim.estimation import terrain as plane
 from quadsim.geometry.length import hypot
 from quadsim.geometry.vector import vec3
 from quadsim.mission.flight.estimate_check import (

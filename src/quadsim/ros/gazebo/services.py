@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -98,6 +100,9 @@ class ModelMover:
         InputError: no package of these services is installed.
     """
 
+    #: Time that an answer may take beyond the node's own patience, s.
+    slowest_s = 0.0
+
     def __init__(self, node: QuadsimNode, service: str, world: str, model: str) -> None:
         self._model = model
         self._waiting: Any = None
@@ -158,3 +163,84 @@ class ModelMover:
         self.refusal = kind.refused(future.result())
         if not self.refusal:
             self.shown_ns = self._waiting_stamp_ns
+
+
+class CommandMover:
+    """Moves one model by Gazebo's own command line, a process for each pose.
+
+    For bridges without a pose service, such as that of ROS 2 Humble. It shows a few poses a second.
+
+    Args:
+        world: name of the world in its SDF.
+        model: name of the model.
+
+    Raises:
+        InputError: neither ``gz`` nor ``ign`` is on the path.
+    """
+
+    #: Commands and the packages of their message types: Gazebo Garden and later, Fortress.
+    COMMANDS = (("gz", "gz.msgs"), ("ign", "ignition.msgs"))
+    #: Time that a process may take, s.
+    slowest_s = 3.0
+
+    @classmethod
+    def found(cls) -> list[tuple[str, str]]:
+        """Paths of the commands that are there, and the packages of their types."""
+        return [(path, kind) for name, kind in cls.COMMANDS if (path := shutil.which(name))]
+
+    def __init__(self, world: str, model: str) -> None:
+        found = self.found()
+        if not found:
+            raise InputError(
+                "gazebo_view: neither gz nor ign is on the path, so Gazebo's models cannot be moved"
+            )
+        path, kind = found[0]
+        name = f"/world/{world}/set_pose"
+        self._model = model
+        self._words = [
+            path, "service", "-s", name, "--reqtype", f"{kind}.Pose",
+            "--reptype", f"{kind}.Boolean", "--timeout", "1000", "--req",
+        ]  # fmt: skip
+        self._process: subprocess.Popen[str] | None = None
+        self._waiting_stamp_ns = 0
+        self.names = [f"{name} by {path}"]
+        self.ready = True
+        self.shown_ns = 0
+        self.refusal = ""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request has not been answered yet."""
+        process = self._process
+        if process is None:
+            return False
+        if process.poll() is None:
+            return True
+        answer, _ = process.communicate()
+        self._process = None
+        if "data: true" in answer:
+            self.shown_ns, self.refusal = self._waiting_stamp_ns, ""
+        else:
+            self.refusal = " ".join(answer.split()) or "no answer"
+        return False
+
+    def move(self, motion: Any) -> bool:
+        """Ask Gazebo to move the model to a KINEMATICS record."""
+        self._waiting_stamp_ns = int(motion.stamp_ns)
+        x, y, z = motion.p_W.tolist()
+        q_w, q_x, q_y, q_z = motion.q_WB.tolist()
+        pose = (
+            f'name: "{self._model}", position: {{x: {x!r}, y: {y!r}, z: {z!r}}},'
+            f" orientation: {{w: {q_w!r}, x: {q_x!r}, y: {q_y!r}, z: {q_z!r}}}"
+        )
+        self._process = subprocess.Popen(
+            [*self._words, pose], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        return True
+
+    def give_up(self) -> None:
+        """Wait for the last request no more."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+        self._process = None

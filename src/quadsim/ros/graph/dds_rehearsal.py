@@ -11,7 +11,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,15 @@ from std_msgs.msg import Bool
 from std_srvs.srv import SetBool, Trigger
 
 from quadsim.base.errors import FlightError
+from quadsim.firmware.fly import FirmwareChoice
 from quadsim.gazebo.worlds import world_sdf
 from quadsim.hil.rehearsal.flight import TRACK, Outcome
-from quadsim.hil.rehearsal.rehearsal import TAKEOFF_S, Rehearsal, load_rehearsal
+from quadsim.hil.rehearsal.rehearsal import Rehearsal, load_rehearsal
 from quadsim.hil.rehearsal.stopping import Stop
 from quadsim.ros.graph.graph import NodeSpec
 from quadsim.ros.graph.graph_events import Report, Watcher
 from quadsim.ros.graph.hil_graph import STAND_IN, VEHICLE, HilOptions, describe_hil
+from quadsim.ros.graph.options import FirmwareSource
 from quadsim.ros.graph.supervisor import RunningGraph
 from quadsim.ros.messages.cdr import xyz
 from quadsim.ros.messages.commands import make_path
@@ -85,8 +87,13 @@ def options_for(rehearsal: Rehearsal, folder: Path, bag: Path | None) -> HilOpti
         others_height=tuple(2.0 * mover.half_height_m for mover in movers) or (0.4,),
         rehearsal=str(rehearsal.path),
         seed=rehearsal.seed,
+        firmware=_source_of(rehearsal.firmware),
         record="false" if bag is None else str(bag.absolute()),
     )
+
+
+def _source_of(firmware: FirmwareChoice | None) -> FirmwareSource:
+    return FirmwareSource() if firmware is None else FirmwareSource(*astuple(firmware))
 
 
 class FlightTime:
@@ -236,7 +243,7 @@ class DdsRehearsal:
 
     def _take_off(self) -> None:
         self._ask(SetBool, "vehicle/arm", True)
-        if not self._graph.wait(lambda: self._state() == "hover", 2.0 * TAKEOFF_S):
+        if not self._graph.wait(lambda: self._state() == "hover", 2.0 * self.rehearsal.takeoff_s):
             raise FlightError(f"the stand-in does not hover: it is {self._state()}")
 
     def _hand_over(self) -> None:
@@ -336,6 +343,7 @@ def rehearse_on_dds(
     domain: int,
     composed: bool = False,
     progress: Progress = lambda t_s, state: None,
+    firmware: FirmwareChoice | None = None,
 ) -> tuple[Outcome, dict[str, float]]:
     """Fly one seed of a rehearsal on DDS.
 
@@ -347,6 +355,7 @@ def rehearse_on_dds(
         domain: DDS domain.
         composed: all nodes but the stand-in in one process.
         progress: called with the time flown and the stand-in's state.
+        firmware: flies the stand-in instead of our autopilot.
 
     Returns:
         What came of it, and how long commands took, ms.
@@ -355,7 +364,7 @@ def rehearse_on_dds(
         InputError: of the rehearsal.
         FlightError, Interrupted: as of :meth:`DdsRehearsal.fly`.
     """
-    rehearsal = load_rehearsal(name, seed, speed_mps)
+    rehearsal = load_rehearsal(name, seed, speed_mps, firmware)
     folder.mkdir(parents=True, exist_ok=True)
     bag = folder / "bag"
     specs = describe_hil(options_for(rehearsal, folder, bag))

@@ -16,6 +16,7 @@ from quadsim.bag.origin import run_facts
 from quadsim.base.errors import InputError
 from quadsim.base.options import option
 from quadsim.base.parameters import IsDataclass, flatten
+from quadsim.base.parts import part_of
 from quadsim.estimation.eskf.parameters import ERROR_STATE
 from quadsim.ros.graph.driver_choice import Drivers, choose
 from quadsim.ros.graph.options import Arm, GraphOptions, Record, ScenarioOptions, bag_of
@@ -166,10 +167,21 @@ def _chosen(
             "rate": options.rate,
             "paused": options.paused,
         },
-        "estimator": {**sim_time, **place, "beside": list(options.beside)},
+        "estimator": {
+            **sim_time,
+            **place,
+            "own": _own_estimator(scenario),
+            "beside": list(options.beside),
+        },
         "autopilot": {**sim_time, "auto_start": options.arm, "joystick": options.joystick or ""},
         "mixer": sim_time,
     }
+
+
+def _own_estimator(scenario: Scenario) -> str:
+    """The scenario's own estimator, if it has one; empty: ours."""
+    part = part_of(scenario.parts, "estimator")
+    return "" if part is None else part.name
 
 
 def _refuse(scenario: Scenario, options: GraphOptions, drivers: Drivers) -> None:
@@ -182,6 +194,11 @@ def _refuse(scenario: Scenario, options: GraphOptions, drivers: Drivers) -> None
         raise InputError(
             f"{scenario.path}: estimator: {scenario.file.estimator} flies on"
             f" {scenario.estimator.filter}, in the closed loop alone: quadsim sim"
+        )
+    if together := scenario.parts_of_the_loop:
+        raise InputError(
+            f"{scenario.path}: {together[0]}: is flown by the node swarm: quadsim fly --swarm, or"
+            " swarm.launch.py; the node estimator runs own estimators without arguments"
         )
     if options.count > 1 and options.driver_namespace and drivers.entries:
         raise InputError(

@@ -35,7 +35,7 @@ from quadsim.hil.planner.parameters import PlannerParams
 from quadsim.hil.rehearsal.judge import hull_radius_m
 from quadsim.ros.graph.driver_choice import Drivers, choose, definite
 from quadsim.ros.graph.graph import NodeSpec, prefixed
-from quadsim.ros.graph.options import Record, bag_of
+from quadsim.ros.graph.options import FirmwareSource, Record, bag_of
 from quadsim.sensors.devices import load_device
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.wire.px4 import PACKAGE
@@ -126,6 +126,7 @@ class HilOptions:
         "pillars", "basic, sil: the vehicle that stands in, a file of config/rehearsals"
     )
     seed: int = option(1, "basic, sil: of vehicle, link and noise")
+    firmware: FirmwareSource = field(default_factory=FirmwareSource)
     record: Record = "true"
     recording: Recording = field(default_factory=Recording)
     apparitions: tuple[str, ...] = ()
@@ -406,7 +407,7 @@ def describe_hil(options: HilOptions) -> list[NodeSpec]:
     nodes = []
     if options.structure in STANDS_IN:
         given = {"rehearsal": options.rehearsal, "seed": options.seed, "world": options.world}
-        nodes.append(NodeSpec("stand_in", STAND_IN, given))
+        nodes.append(NodeSpec("stand_in", STAND_IN, given | asdict(options.firmware)))
     nodes.append(_driver(options, vehicle, guard))
     for kind, device in (("lidar", options.lidar), ("rangefinder", options.rangefinder)):
         if virtual and device:

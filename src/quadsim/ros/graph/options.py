@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 from quadsim.bag.profiles import Recording
+from quadsim.base.errors import InputError
 from quadsim.base.options import Option, option
 
 if TYPE_CHECKING:
+    from quadsim.firmware.fly import FirmwareChoice
     from quadsim.sim.scenario import Scenario
 
 SCENARIO_SAYS = "as the scenario says"
@@ -38,6 +40,39 @@ def bag_of(record: str) -> str | None:
 
 
 @dataclass(frozen=True)
+class PartOptions:
+    """Own parts of the user in the place of ours: docs/parts.md."""
+
+    controller: str | None = option(
+        None, "own controller, module:Class", metavar="NAME", unset=SCENARIO_SAYS
+    )
+    estimator: str | None = option(
+        None,
+        "own estimator, module:Class, or a file of config/estimators",
+        metavar="NAME",
+        unset=SCENARIO_SAYS,
+    )
+    sensor: tuple[str, ...] = option(
+        (), "own sensor, module:Class; may be repeated", metavar="NAME"
+    )
+    planner: str | None = option(
+        None, "own planner, module:Class", metavar="NAME", unset=SCENARIO_SAYS
+    )
+    wind: str | None = option(None, "own wind, module:Class", metavar="NAME", unset=SCENARIO_SAYS)
+
+    def split(self) -> tuple[dict[str, Any], str | None]:
+        """Changes of a scenario, and the file of the estimator's parameters if one is named."""
+        from quadsim.base.parts import is_part
+
+        given = {"controller": self.controller, "planner": self.planner, "wind": self.wind}
+        file = self.estimator
+        if is_part("estimator", file):
+            given["estimator"], file = file, None
+        changes: dict[str, Any] = {f"parts.{kind}": name for kind, name in given.items() if name}
+        return changes | ({"parts.sensor": list(self.sensor)} if self.sensor else {}), file
+
+
+@dataclass(frozen=True)
 class ScenarioOptions:
     """What flies: a scenario, and what is otherwise than its file says."""
 
@@ -52,6 +87,7 @@ class ScenarioOptions:
         None, "gains of config/autopilots, or a file", unset=SCENARIO_SAYS
     )
     seed: LaunchSeed = None
+    parts: PartOptions = field(default_factory=PartOptions)
 
     def load(self, changes: Mapping[str, Any] | None = None, **others: Any) -> Scenario:
         """The scenario.
@@ -65,9 +101,11 @@ class ScenarioOptions:
         """
         from quadsim.sim.scenario import load_scenario
 
+        own, estimator = self.parts.split()
         return load_scenario(
             self.scenario,
-            changes,
+            {**(changes or {}), **own},
+            estimator=estimator,
             vehicle=self.vehicle,
             sensors=self.sensors,
             autopilot=self.autopilot,
@@ -140,7 +178,7 @@ class SwarmOptions:
 
 @dataclass(frozen=True)
 class FirmwareSource:
-    """Other people's firmware that flies the vehicles of the node ``swarm``; docs/firmware.md."""
+    """Other people's firmware that flies the vehicles of a node; docs/firmware.md."""
 
     firmware: Annotated[
         str, Option("that flies the vehicles: betaflight, ardupilot or px4; empty: ours")
@@ -152,6 +190,22 @@ class FirmwareSource:
         str, Option("a file of them; empty: that of config/firmware, if there is one")
     ] = ""
     port: Annotated[str, Option("of a board with PX4: a serial port, or udp:PORT")] = ""
+
+    @property
+    def choice(self) -> FirmwareChoice | None:
+        """What is chosen; None: ours.
+
+        Raises:
+            InputError: an unknown name, or a path or port without one.
+        """
+        from quadsim.firmware.fly import FirmwareChoice
+
+        others = self.executable, self.firmware_parameters, self.port
+        if self.firmware:
+            return FirmwareChoice(self.firmware, *others)
+        if any(others):
+            raise InputError("executable, firmware parameters, port: only with firmware")
+        return None
 
 
 @dataclass(frozen=True)

@@ -40,11 +40,13 @@ def flies_as_swarm(scenario: Scenario, count: int, wanted: bool | None) -> bool:
     Args:
         scenario: what flies.
         count: how many.
-        wanted: what somebody asked for; None: by their number, and by what they do together.
+        wanted: what somebody asked for; None: by their number, by what they do together, and by
+            their own parts.
     """
     if wanted is not None:
         return wanted
-    return count > MOST_APART or (count > 1 and scenario.is_flown_together)
+    together = bool(scenario.parts_of_the_loop) or (count > 1 and scenario.is_flown_together)
+    return count > MOST_APART or together
 
 
 def describe_swarm(

@@ -13,10 +13,12 @@ from std_srvs.srv import Trigger
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import flatten, leaves, load
-from quadsim.estimation import ESTIMATORS
+from quadsim.base.parts import PART_FAILED, Part, PartError
+from quadsim.estimation import make_estimator
 from quadsim.estimation.assumptions import Unknown, date_year_of
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.interface import BlindIns, ErrorStateEkf, Estimator
+from quadsim.estimation.own import OwnEstimator
 from quadsim.geometry.geodesy import Datum
 from quadsim.ros.messages.cdr import MessageError, Reader, stamp_of
 from quadsim.ros.messages.conversion import OdometryWriter
@@ -33,7 +35,7 @@ from quadsim.ros.parts.estimator_params import (
 from quadsim.ros.parts.imu_watch import ImuWatch
 from quadsim.ros.parts.mocap_and_landed_input import POSES, Standing, external_pose_of
 from quadsim.ros.runtime import topics
-from quadsim.ros.runtime.base import QuadsimNode
+from quadsim.ros.runtime.base import QuadsimNode, make_event
 from quadsim.ros.runtime.frames import FrameCheck
 from quadsim.ros.runtime.params import (
     ON_RESET,
@@ -53,6 +55,7 @@ BLIND_PERIOD_NS = 20_000_000
 WATCH_PERIOD_S = 0.1
 #: What the filter says of an IMU sample that it used.
 TAKEN = ("ok", "gap", "clock_jump")
+AnyEstimator = Estimator | OwnEstimator
 ANEW = "the estimators begin anew"
 IMU_FIELDS = ("f", "w", "f_covariance", "w_covariance")
 
@@ -84,8 +87,13 @@ class EstimatorNode(QuadsimNode):
         self._unknown = Unknown(params) if node_params.installation == "unknown" else None
         self.filter = ErrorStateEkf(params, datum)
         self._blind = BlindIns(params, datum)
+        own = declare_one(
+            self, "own", "", "estimator of your own to fly on, module:Class; empty: the filter"
+        )
+        self._own = OwnEstimator(Part("estimator", own), params, datum) if own else None
         self._beside = self._make_beside(names, params, datum)
-        self._all: list[Estimator] = [self.filter, self._blind, *self._beside.values()]
+        self._all: list[AnyEstimator] = [self.filter, self._blind, *self._beside.values()]
+        self._all += [] if self._own is None else [self._own]
         self._datum_heard: Datum | None = None
         self._first_fix = node_params.datum_source == "fix"
         self._starts = 0
@@ -114,19 +122,21 @@ class EstimatorNode(QuadsimNode):
 
     def _make_beside(
         self, names: list[str], params: EstimatorParams, datum: Datum | None
-    ) -> dict[str, Estimator]:
+    ) -> dict[str, AnyEstimator]:
         """Other estimators by their names.
 
         Raises:
             InputError: one is not known, or runs anyway.
         """
         for name in names:
-            if name not in BESIDE:
+            if name not in BESIDE and ":" not in name:
                 raise InputError(
                     f"node {self.get_fully_qualified_name()}: parameter beside: {name!r}; known:"
                     f" {', '.join(BESIDE)} (blind always runs)"
                 )
-        return {name: ESTIMATORS[name](params, datum) for name in names}
+        return {
+            name.rpartition(":")[2].lower(): make_estimator(name, params, datum) for name in names
+        }
 
     def _make_outputs(self, params: EstimatorParams, node_params: EstimatorNodeParams) -> None:
         self._odometry_output = self.offer(topics.ODOMETRY, needed=True)
@@ -136,8 +146,8 @@ class EstimatorNode(QuadsimNode):
             self._sampled_output = self.offer(topics.ODOMETRY_SAMPLED)
         self._imu_output = self.offer(topics.IMU)
         body = self.frame("base_link")
-        self._odometry_writer = OdometryWriter("map", body, self.filter.odometry())
-        others: list[tuple[Estimator, str, Topic]] = [
+        self._odometry_writer = OdometryWriter("map", body, self._flown.odometry())
+        others: list[tuple[AnyEstimator, str, Topic]] = [
             (self._blind, self.frame("odom"), topics.BLIND_ODOMETRY)
         ]
         others += [(one, "map", topics.beside_odometry(n)) for n, one in self._beside.items()]
@@ -148,6 +158,11 @@ class EstimatorNode(QuadsimNode):
         self._imu_template = Template.of(topics.IMU.type_name, self.frame("imu_link"))
         self._q_WS = self.filter.state["q_WS"]
         self._transforms = Transforms(self, mounts_of(params))
+
+    @property
+    def _flown(self) -> AnyEstimator:
+        """What the vehicle flies on."""
+        return self.filter if self._own is None else self._own
 
     def _check(self, topic: Topic, parameter: str, frame: str, world: bool = False) -> FrameCheck:
         """A check of a topic's frame; frames of the vehicle get its prefix."""
@@ -198,9 +213,32 @@ class EstimatorNode(QuadsimNode):
         self.listen(topic, read)
 
     def _tell(self, method: str, *values: Any) -> None:
-        """Hand a measurement to the filter and to those beside."""
-        for estimator in (self.filter, *self._beside.values()):
-            getattr(estimator, method)(*values)
+        """Hand a measurement to the filter, to those beside and to the own one."""
+        for estimator in (self.filter, *self._beside.values(), self._own):
+            if estimator is not None:
+                self._hand_over(estimator, method, *values)
+
+    def _hand_over(self, estimator: AnyEstimator, method: str, *values: Any) -> str:
+        """Hand a message to an estimator, and give its verdict; one that raises is given up."""
+        try:
+            return str(getattr(estimator, method)(*values))
+        except PartError as error:
+            self._give_up(estimator, error)
+            return "failed"
+
+    def _give_up(self, estimator: AnyEstimator, error: PartError) -> None:
+        """Go on without an own estimator; if the vehicle flies on it, on the filter, and land."""
+        self._all.remove(estimator)
+        self._beside = {name: one for name, one in self._beside.items() if one is not estimator}
+        self._others_outputs = [one for one in self._others_outputs if one[0] is not estimator]
+        self.get_logger().error(str(error))
+        self.events.publish(make_event(self._stamp_ns, 2, PART_FAILED, str(error)))
+        if estimator is self._own:
+            self._own = None
+            body = self.frame("base_link")
+            self._odometry_writer = OdometryWriter("map", body, self.filter.odometry())
+            self._landing = self.create_client(Trigger, "land")
+            self._landing.call_async(Trigger.Request())
 
     # ---- what comes in -------------------------------------------------------------------------
 
@@ -217,19 +255,23 @@ class EstimatorNode(QuadsimNode):
         sample = [view[name].copy() for name in IMU_FIELDS]
         self._assume(sample[2])
         verdict = self.filter.imu(stamp_ns, *sample)
-        for estimator in self._beside.values():
-            estimator.imu(stamp_ns, *sample)
+        for estimator in (*self._beside.values(), self._own):
+            if estimator is not None:
+                self._hand_over(estimator, "imu", stamp_ns, *sample)
         if verdict not in TAKEN:
             return
         self._last_ns = max(self._last_ns, stamp_ns)
         if verdict == "clock_jump":
             self._last_ns = stamp_ns
             self._resets.forget()
+            if self._own is not None:
+                self._own.reset()
             self.get_logger().warning(f"IMU stamps went back to {stamp_ns * 1e-9:.3f} s: {ANEW}")
         if self._standing.holds(stamp_ns, sample[0], sample[1]):
             self._tell("zero_velocity", stamp_ns)
         if self.filter.running:
             self._blind.imu(stamp_ns, *sample)
+        if self._flown.running:
             self._publish(stamp_ns, view)
 
     def _assume(self, f_covariance: Any) -> None:
@@ -249,21 +291,24 @@ class EstimatorNode(QuadsimNode):
 
     def _publish(self, stamp_ns: int, view: Any) -> None:
         before_ns, self._published_ns = self._published_ns, stamp_ns
-        odometry = self.filter.odometry()
-        pose_covariance = self.filter.pose_covariance()
-        payload = self._odometry_writer.estimate(pose_covariance, self.filter.twist_covariance())
+        flown = self._flown
+        odometry = flown.odometry()
+        pose_covariance = flown.pose_covariance()
+        payload = self._odometry_writer.estimate(pose_covariance, flown.twist_covariance())
         self._odometry_output.publish(payload)
         if self._sampled_period_ns and due(self._sampled_period_ns, before_ns, stamp_ns):
             self._sampled_output.publish(payload)
-        if self._imu_output.get_subscription_count():
+        if self._imu_output.get_subscription_count() and self.filter.running:
             self._imu_output.publish(
                 self._imu_template.payload(
                     stamp_ns,
                     q_xyzw=self._q_WS[[1, 2, 3, 0]],
-                    q_covariance=pose_covariance[3:, 3:],
+                    q_covariance=self.filter.pose_covariance()[3:, 3:],
                     **{name: view[name] for name in IMU_FIELDS},
                 )
             )
+        if not self.filter.running:
+            return
         self._follow_blind()
         if due(BLIND_PERIOD_NS, before_ns, stamp_ns):
             for one, writer, output in self._others_outputs:

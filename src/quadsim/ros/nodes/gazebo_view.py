@@ -12,9 +12,10 @@ from typing import Annotated, Any
 
 from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError
+from quadsim.base.levels import WARN
 from quadsim.base.parameters import Spec
 from quadsim.base.records import KINEMATICS
-from quadsim.ros.gazebo.services import SERVICES, ModelMover
+from quadsim.ros.gazebo.services import SERVICES, CommandMover, ModelMover
 from quadsim.ros.messages.cdr import MessageError, deserialize, stamp_of
 from quadsim.ros.messages.conversion import OdometryReader
 from quadsim.ros.messages.gazebo import with_header
@@ -39,11 +40,17 @@ class ViewParams:
 
     world: Annotated[str, Spec("name of the world in its SDF")] = "flat"
     model: Annotated[str, Spec("name of the model; empty: the namespace without its slash")] = ""
-    service: Annotated[str, Spec("by which it is moved", choices=("auto", *SERVICES))] = "auto"
+    service: Annotated[
+        str, Spec("by which it is moved", choices=("auto", *SERVICES, "command"))
+    ] = "auto"
     rate_hz: Annotated[float, Spec("poses a second of wall time", "Hz", ge=1.0, le=500.0)] = 60.0
     timeout_s: Annotated[
         float, Spec("a request without an answer is given up", "s", gt=0.0, le=60.0)
     ] = 1.0
+    patience_s: Annotated[
+        float,
+        Spec("auto: after so long without one, by command", "s", ge=0.0, le=600.0),
+    ] = 10.0
     odometry_reliable: Annotated[bool, Spec("ask for a reliable odometry")] = True
 
 
@@ -59,8 +66,9 @@ class GazeboViewNode(QuadsimNode):
                 where = f"node {self.get_fully_qualified_name()}: parameter lent"
                 raise InputError(f"{where}: {name!r}; known: {', '.join(LENT)}")
         model = self.params.model or self.get_namespace().strip("/")
-        self._mover = ModelMover(self, self.params.service, self.params.world, model)
         self._model = model
+        self._mover = self._first_mover()
+        self._waits_since_s: float | None = time.monotonic()  # for an answer or a service
         self._motion = new_record(KINEMATICS)
         self._reader = OdometryReader(self._motion)
         self._newest: bytes | None = None
@@ -76,6 +84,37 @@ class GazeboViewNode(QuadsimNode):
             self.listen(topics.GAZEBO_CAMERA_INFO, self._on_camera_info)
         self.wall_timer(1.0 / self.params.rate_hz, self._show)
 
+    # ---- by what it is moved -------------------------------------------------------------------
+
+    def _first_mover(self) -> ModelMover | CommandMover:
+        service, world = self.params.service, self.params.world
+        if service == "command":
+            return CommandMover(world, self._model)
+        try:
+            return ModelMover(self, service, world, self._model)
+        except InputError:
+            if service == "auto" and CommandMover.found():
+                return CommandMover(world, self._model)
+            raise
+
+    def _look_for_answers(self, now_s: float) -> None:
+        """Say once that nothing moves the model, and take Gazebo's command where that may help."""
+        if self._mover.shown_ns or self._mover.refusal:
+            self._waits_since_s = None
+        if self._waits_since_s is None or now_s - self._waits_since_s < self.params.patience_s:
+            return
+        self._waits_since_s = None
+        names = " nor ".join(self._mover.names)
+        words = f"no answer from {names}: is the world named {self.params.world}, and does it run?"
+        if not self._mover.ready:
+            words = f"no service {names}: the bridge has none (Humble's has not), or is not there"
+            if self.params.service == "auto" and CommandMover.found():
+                self._mover = CommandMover(self.params.world, self._model)
+                words += f"; taking {self._mover.names[0]}, a few poses a second"
+                self._waits_since_s = now_s
+        self.get_logger().warning(words)
+        self.tell_event(WARN, "gazebo", words)
+
     # ---- the vehicle ---------------------------------------------------------------------------
 
     def _on_odometry(self, payload: bytes) -> None:
@@ -84,8 +123,9 @@ class GazeboViewNode(QuadsimNode):
     def _show(self) -> None:
         """Move the model to the newest odometry, if Gazebo has answered the one before."""
         payload, now_s = self._newest, time.monotonic()
+        self._look_for_answers(now_s)
         if self._mover.busy:
-            if now_s - self._asked_s < self.params.timeout_s:
+            if now_s - self._asked_s < max(self.params.timeout_s, self._mover.slowest_s):
                 return
             self._mover.give_up()
             self.count("unanswered")

@@ -25,13 +25,14 @@ from quadsim.hil.rehearsal.rehearsal import load_rehearsal, refuse_on_dds
 from quadsim.hil.rehearsal.stand_in import Telemetry, VehicleCommand
 from quadsim.hil.rehearsal.stopping import Stop
 from quadsim.hil.rehearsal.vehicle_side import VehicleSide
+from quadsim.ros.graph.options import FirmwareSource
 from quadsim.ros.messages.cdr import MessageError, stamp_of
 from quadsim.ros.messages.commands import read_velocity_command
 from quadsim.ros.messages.conversion import OdometryWriter
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.latency import Latency
-from quadsim.ros.runtime.params import declare_one
+from quadsim.ros.runtime.params import declare, declare_one
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic
 from quadsim.wire.encode import Template
@@ -99,14 +100,16 @@ class StandInNode(QuadsimNode):
     """A rehearsal's vehicle, its motion capture, its radio link, what moves beside it, its judge.
 
     Parameters: ``rehearsal`` (a file of ``config/rehearsals``), ``seed``, ``duration_s``, ``world``
-    (whose obstacles the judge looks at; empty: those of the rehearsal).
+    (whose obstacles the judge looks at; empty: those of the rehearsal), and which firmware flies it
+    (:class:`~quadsim.ros.graph.options.FirmwareSource`).
     """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("stand_in", **kwargs)
         name = declare_one(self, "rehearsal", "pillars", "a file of config/rehearsals, or a path")
         seed = declare_one(self, "seed", 1, "of field, vehicle and noise", ge=0)
-        self.rehearsal = rehearsal = load_rehearsal(name, seed)
+        firmware = declare(self, FirmwareSource()).choice
+        self.rehearsal = rehearsal = load_rehearsal(name, seed, firmware=firmware)
         refuse_on_dds(rehearsal)
         last_s = declare_one(self, "duration_s", 600, "it is switched off after this time, s", ge=1)
         scenario = replace(
@@ -117,6 +120,7 @@ class StandInNode(QuadsimNode):
         self._side = VehicleSide(rehearsal, scenario, scene)
         self._vehicle = self._side.vehicle
         self._vehicle.arms = False
+        self._wait_for_firmware()
         self._offer_all()
         self._begun_ns = 0  # system's time at which the vehicle's clock began
         self._offboard = self._said_offboard = False
@@ -125,6 +129,20 @@ class StandInNode(QuadsimNode):
         self.slips = 0
         self.wall_timer(TURN_S, self._turn)
         self.wall_timer(MODE_S, self._say_mode)
+
+    def _wait_for_firmware(self) -> None:
+        """Let firmware start, as quickly as it does."""
+        side, vehicle = self._side, self._vehicle
+        while vehicle.held and vehicle.stamp_ns * 1e-9 < self.rehearsal.takeoff_s:
+            side.tick()
+        side.poses.receive(vehicle.stamp_ns)  # nobody has heard them
+
+    def destroy_node(self) -> None:
+        """End the firmware, too."""
+        side: VehicleSide | None = getattr(self, "_side", None)
+        if side is not None:
+            side.close()
+        super().destroy_node()
 
     def _offer_all(self) -> None:
         self._odometry = self.offer(ODOMETRY)

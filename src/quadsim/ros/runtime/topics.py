@@ -98,7 +98,7 @@ EXTERNAL_WRENCH = _topic("external_wrench", "geometry_msgs/msg/WrenchStamped")
 CONTACT = _latched("contact", "std_msgs/msg/Bool", "dynamics")
 EVENTS = _topic(
     "events", "diagnostic_msgs/msg/DiagnosticStatus",
-    "dynamics", "autopilot", "mixer", "guard", "swarm", profile=qos.EVENTS,
+    "dynamics", "autopilot", "mixer", "guard", "swarm", "gazebo_view", profile=qos.EVENTS,
 )  # fmt: skip
 BATTERY = _topic("battery_state", "sensor_msgs/msg/BatteryState", "dynamics")
 IMU_RAW = _sensor("imu/data_raw", "sensor_msgs/msg/Imu", "imu")

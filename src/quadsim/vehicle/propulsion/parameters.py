@@ -47,6 +47,7 @@ INFLOW_MODELS = ("linear", "momentum")
 LINEAR_INFLOW, MOMENTUM = range(2)
 #: Features of the residuals of thrust and torque; see ``vehicle.propulsion.rotors``.
 RESIDUAL_FEATURES = 10
+TORQUE_FEATURES = 16
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,10 @@ class RotorParams:
     ] = ()
     torque_residual: Annotated[
         tuple[float, ...],
-        Spec("what data add to the torque, 10 numbers; none: nothing", max_items=RESIDUAL_FEATURES),
+        Spec(
+            "what data add to the torque, 10 or 16 numbers; none: nothing",
+            max_items=TORQUE_FEATURES,
+        ),
     ] = ()
     translational_lift_N_s2_m2: Annotated[
         float,
@@ -128,10 +132,14 @@ class RotorParams:
 
     def __post_init__(self) -> None:
         """Refuse a residual that lacks features, and figures that the inflow model does not use."""
-        for name in ("thrust_residual", "torque_residual"):
+        for name, counts in (
+            ("thrust_residual", (RESIDUAL_FEATURES,)),
+            ("torque_residual", (RESIDUAL_FEATURES, TORQUE_FEATURES)),
+        ):
             count = len(getattr(self, name))
-            if count not in (0, RESIDUAL_FEATURES):
-                raise InputError(f"{name}: {count} numbers; allowed: none or {RESIDUAL_FEATURES}")
+            if count not in (0, *counts):
+                allowed = " or ".join(map(str, counts))
+                raise InputError(f"{name}: {count} numbers; allowed: none or {allowed}")
         momentum = (self.blade_inflow_N_s2, self.inflow_drag_N_s2_m2)
         unused = (self.inflow_N_s2,) if self.inflow_model == "momentum" else momentum
         if any(unused):

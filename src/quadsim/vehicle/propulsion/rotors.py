@@ -21,7 +21,9 @@ hover. The force in the disc gains ``-k_f f (u, v)``, what the inclined lift of 
 ``W^2, W w, W V, w^2, w V, V^2, u^2 - v^2, W V d, V^2 d, w V d``: V is the air speed in the disc, d
 how far downstream of the centre of mass the hub is, by which the wakes of other rotors are told.
 ``torque_residual`` adds to the roll torque ``y (c0 W^2 + c1 W w + c2 W V) + (c3 W + c4 w) v`` of
-each rotor at (x, y), to the pitch torque ``-x (c5 W^2 + c6 W w + c7 W V) - (c8 W + c9 w) u``.
+each rotor at (x, y), to the pitch torque ``-x (c5 W^2 + c6 W w + c7 W V) - (c8 W + c9 w) u``. With
+16 numbers the roll gains ``c10 W w + c11 w u + c12 y u^2``, the pitch
+``-c13 W w - c14 w v - c15 x v^2``: what a body that is not symmetric does.
 
 All of it goes with the density of the air. Below idle the tilt falls to zero with the speed, and
 the lift of forward flight is at most the static thrust (both ours): a rotor at rest has neither.
@@ -73,8 +75,10 @@ def _torque_residual(
     speed: float, u: float, v: float, w: float, V: float, r_B: Vec3, c: tuple[float, ...]
 ) -> tuple[float, float]:
     """Torque in N m about x and y that the vehicle's residual adds for one rotor."""
-    roll = r_B[1] * speed * (c[0] * speed + c[1] * w + c[2] * V) + (c[3] * speed + c[4] * w) * v
-    pitch = r_B[0] * speed * (c[5] * speed + c[6] * w + c[7] * V) + (c[8] * speed + c[9] * w) * u
+    roll = r_B[1] * (speed * (c[0] * speed + c[1] * w + c[2] * V) + c[12] * u * u)
+    roll += speed * (c[3] * v + c[10] * w) + w * (c[4] * v + c[11] * u)
+    pitch = r_B[0] * (speed * (c[5] * speed + c[6] * w + c[7] * V) + c[15] * v * v)
+    pitch += speed * (c[8] * u + c[13] * w) + w * (c[9] * u + c[14] * v)
     return roll, -pitch
 
 

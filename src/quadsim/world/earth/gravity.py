@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from quadsim.base.compiled import lane_kernel
+from quadsim.base.compiled import inline
 from quadsim.base.elementary import sin
 from quadsim.geometry.geodesy import Datum
 
@@ -51,7 +51,7 @@ def datum_gravity(datum: Datum) -> tuple[float, float]:
     return normal_gravity(datum.latitude_deg, datum.height_m)
 
 
-@lane_kernel
+@inline
 def gravity_at(environment: Any, z_m: float) -> float:
     """Gravity at a height, downwards, in m/s^2.
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.base.errors import InputError
+from quadsim.base.extras import need
 from quadsim.base.files import read_limited
 from quadsim.base.parameters import Vec3
 from quadsim.world.scene.terrain import MAX_POINTS, Heightmap
@@ -43,17 +44,11 @@ def read_geotiff(path: Path, center_W: Vec3) -> Heightmap:
     content = read_limited(path, MAX_GEOTIFF_BYTES)
     if not content:
         raise InputError(f"{path}: not a readable GeoTIFF (it is empty)")
-    try:
-        import rasterio
-        from rasterio.io import MemoryFile
-    except ImportError:
-        raise InputError(
-            f"{path}: GeoTIFF is read by rasterio, which is not installed (pip install rasterio)"
-        ) from None
+    rasterio = need("rasterio", path)
     try:
         with warnings.catch_warnings(), rasterio.Env(GDAL_NUM_THREADS="1"):
             warnings.simplefilter("ignore")  # of a file without coordinates, which is refused
-            with MemoryFile(content) as memory, memory.open(driver="GTiff") as raster:
+            with rasterio.MemoryFile(content) as memory, memory.open(driver="GTiff") as raster:
                 cell_m = _cell_size_m(path, raster)
                 heights = _heights_m(path, raster)
     except rasterio.errors.RasterioError as error:

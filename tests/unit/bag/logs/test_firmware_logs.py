@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import struct
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from transforms3d.euler import euler2mat, euler2quat
 from transforms3d.quaternions import mat2quat, quat2mat
 
@@ -13,6 +15,7 @@ from quadsim.bag.log import read_log
 from quadsim.bag.logs.formats import format_of
 from quadsim.bag.reading import open_bag
 from quadsim.base.errors import InputError
+from quadsim.cli import main
 
 #: NED axes in ENU and FRD axes in FLU, as columns.
 NED = np.array([[0, 1, 0], [1, 0, 0], [0, 0, -1.0]])
@@ -37,6 +40,11 @@ class UlogWriter:
     def _message(kind, body):
         return struct.pack("<Hc", len(body), kind.encode()) + body
 
+    def parameter(self, name, value):
+        """Add a parameter that is a float."""
+        key = f"float {name}".encode()
+        self.formats.append(self._message("P", bytes([len(key)]) + key + struct.pack("<f", value)))
+
     def topic(self, name, fields, code, rows):
         """Add a topic: ``fields`` after the timestamp as ULog has them, ``code`` of struct."""
         number = len(self.formats)
@@ -54,6 +62,9 @@ class UlogWriter:
 @pytest.fixture
 def ulog(tmp_path):
     writer, path = UlogWriter(), tmp_path / "flight.ulg"
+    writer.parameter("EKF2_ACC_NOISE", 0.35)
+    writer.parameter("EKF2_GPS_P_NOISE", 0.5)
+    writer.parameter("MC_ROLL_P", 6.5)
     writer.topic(
         "sensor_combined", "float[3] gyro_rad;float[3] accelerometer_m_s2", "6f",
         [*FRD @ W_B, *FRD @ F_B],
@@ -97,6 +108,30 @@ def test_a_ulog_that_is_cut_is_read_as_far_as_it_goes(ulog):
         format_of(ulog).read(ulog)
 
 
+def test_the_noise_that_ekf2_was_told_is_that_of_a_replay(ulog):
+    """0.35 m/s^2 a step of 10 ms is 0.035 m/s^2/sqrt(Hz); PX4's own estimate is scored beside."""
+    pytest.importorskip("pyulog")
+    called = CliRunner().invoke(main.main, ["replay", str(ulog), "--parameters", "--json"])
+    summary = json.loads(called.stdout)
+    assert list(summary["estimators"]) == ["px4"]  # ours has no fix to start with
+    assert called.exit_code == 1
+    notes = "\n".join(summary["notes"])
+    assert "as logged: noise.accel_density 0.035" in notes
+    assert "as logged: noise.gnss_position_sigma_m [0.5, 0.5, 0.75]" in notes
+    assert "eskf: never started" in notes
+    set_by_user = ["--set", "noise.accel_density=0.2"]
+    called = CliRunner().invoke(
+        main.main, ["replay", str(ulog), "--parameters", "--json", *set_by_user]
+    )
+    assert "noise.accel_density" not in "".join(json.loads(called.stdout)["notes"])
+
+
+def test_a_bag_that_states_no_noise_is_refused(circle_bag):
+    called = CliRunner().invoke(main.main, ["replay", str(circle_bag), "--parameters"])
+    assert called.exit_code == 2
+    assert "--parameters: it states none of its filter; a ULog does" in called.stderr
+
+
 class DataFlashWriter:
     """DataFlash's binary log: FMT messages describe the others (ArduPilot, LogStructure.h)."""
 
@@ -110,13 +145,13 @@ class DataFlashWriter:
                            columns.encode())  # fmt: skip
         return self.HEAD + b"\x80" + body
 
-    def message(self, number, name, codes, columns, rows):
+    def message(self, number, name, codes, columns, rows, unit_us=1):
         """Add a message type and one message a stamp; codes: Q u64, B u8, f float, L 1e-7 deg."""
         struct_codes = codes.replace("L", "i")
         size = 3 + struct.calcsize(f"<{struct_codes}")
         self.data += self._format(number, name, codes, columns, size)
         for stamp_us in STAMPS_US:
-            packed = struct.pack(f"<{struct_codes}", stamp_us, *rows)
+            packed = struct.pack(f"<{struct_codes}", stamp_us // unit_us, *rows)
             self.data += self.HEAD + bytes((number,)) + packed
 
 
@@ -158,6 +193,29 @@ def test_a_dataflash_log_is_read_as_a_bag(dataflash):
     assert log.topics["gps/vel"] == 20
 
 
+def test_a_dataflash_log_before_2015_counts_milliseconds(tmp_path):
+    """ArduCopter 3.2: TimeMS, of a fix that of the week, and EKF1."""
+    pytest.importorskip("pymavlink")
+    writer, path = DataFlashWriter(), tmp_path / "171.bin"
+    imu = "TimeMS,GyrX,GyrY,GyrZ,AccX,AccY,AccZ"
+    writer.message(1, "IMU", "Iffffff", imu, [*FRD @ W_B, *FRD @ F_B], 1000)
+    writer.message(
+        2, "EKF1", "Ifffffffff", "TimeMS,Roll,Pitch,Yaw,VN,VE,VD,PN,PE,PD",
+        [*rotation_deg(), *NED.T @ V_W, *NED.T @ P_W], 1000,
+    )  # fmt: skip
+    writer.message(
+        3, "GPS", "IBLLffffI", "T,Status,Lat,Lng,Alt,Spd,GCrs,VZ,TimeMS",
+        [3, 474000000, 85000000, 488.0, 2.0, 90.0, -0.5, 77], 1000,
+    )  # fmt: skip
+    path.write_bytes(writer.data)
+    with open_bag(path) as bag:
+        log = read_log(bag, "/quad", with_imu=True)
+        fixes = [message.log_ns for message in bag.messages(["/quad/gps/fix"])]
+    assert (log.imu.stamp_ns == STAMPS_US * 1000).all()
+    assert fixes == (STAMPS_US * 1000).tolist()
+    check_estimate(log.estimates["ardupilot"])
+
+
 def test_what_is_no_dataflash_log_is_refused(tmp_path):
     pytest.importorskip("pymavlink")
     path = tmp_path / "empty.bin"
@@ -192,6 +250,8 @@ def test_telemetry_is_read_as_a_bag(tmp_path):
     check_estimate(log.estimates["autopilot"])
     assert (log.imu.stamp_ns == STAMPS_US * 1000).all()
     assert any("5 bytes are no message" in note for note in log.notes)
+    path.write_bytes(struct.pack(">Q", 1_700_000_000_000_000) + content[8:])
+    assert format_of(path.rename(tmp_path / "flight.log")).name == "tlog"
 
 
 def test_a_trajectory_of_tum_is_the_truth(tmp_path):

@@ -1,0 +1,118 @@
+"""Gyroscope and poses of a flight put side by side: mount, bias and clocks, without any model.
+
+Between two poses the body turns by what the gyroscope integrates to, seen from other axes and at
+other times. Rotation vectors of many short spans tell how the axes are turned, what the gyroscope
+shows at rest, and by how much the poses are later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import cumulative_trapezoid
+from scipy.optimize import least_squares
+from scipy.spatial.transform import Rotation
+from scipy.stats import t as student
+
+from quadsim.bag.reading import Bag
+from quadsim.base.errors import InputError
+from quadsim.lab.validate.recorded import pose_and_gyroscope
+from quadsim.vehicle.parameters import RecorderParams
+
+Array = NDArray[np.float64]
+
+#: Length of a span, s; error of a rotation that counts as one, rad; least turn of a flight, rad/s.
+SPAN_S, UNIT_RAD, LEAST_RADPS = 0.1, 0.005, 0.05
+#: Parts of a flight, each of which tells by itself, and fewest spans in one.
+PARTS, FEWEST = 4, 10
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """What was found, with half of the 95 % intervals.
+
+    Attributes:
+        value, half: (7,) mount in rad, bias of the gyroscope in rad/s, lateness of the poses in s.
+    """
+
+    value: Array
+    half: Array
+
+    @property
+    def told(self) -> dict[str, tuple[float, float]]:
+        """Value and half of its interval by the name in the file, of what the file is to have."""
+        gyroscope = [f"recorder.gyroscope_bias_radps[{i}]" for i in range(3)]
+        names = ("recorder.mount_rad[2]", *gyroscope, "recorder.pose_delay_s")
+        pairs = zip(names, self.value[2:].tolist(), self.half[2:].tolist(), strict=True)
+        return {name: (value, half) for name, value, half in pairs}
+
+    def applied(self, recorder: RecorderParams) -> RecorderParams:
+        """A recorder with mount about z, bias and delay; tilt is told better by the thrust."""
+        x, y, _ = recorder.mount_rad
+        bias_x, bias_y, bias_z = self.value[3:6].tolist()
+        return replace(
+            recorder,
+            mount_rad=(x, y, float(self.value[2])),
+            gyroscope_bias_radps=(bias_x, bias_y, bias_z),
+            pose_delay_s=recorder.imu_delay_s + float(self.value[6]),
+        )
+
+
+def _spans(pose_s: Array, q_WB: Rotation, imu_s: Array, w_S: Array) -> tuple[Array, Array, Array]:
+    """Rotation vectors (K, 3) by poses, integrals (4, K, 3) of rates and their changes, lengths."""
+    every = max(1, round(SPAN_S / float(np.median(np.diff(pose_s)))))
+    begin, end = np.arange(0, len(pose_s) - every, every), np.arange(every, len(pose_s), every)
+    good = (pose_s[begin] > imu_s[0] + 0.05) & (pose_s[end] < imu_s[-1] - 0.05)
+    good &= pose_s[end] - pose_s[begin] < 1.5 * SPAN_S
+    begin, end = begin[good], end[good]
+    turned = (q_WB[begin].inv() * q_WB[end]).as_rotvec()
+    whole = cumulative_trapezoid(w_S, imu_s, axis=0, initial=0.0)
+
+    def at(times_s: Array, values: Array) -> Array:
+        return np.stack([np.interp(times_s, imu_s, column) for column in values.T], axis=1)
+
+    integral = at(pose_s[end], whole) - at(pose_s[begin], whole)
+    change = at(pose_s[end], w_S) - at(pose_s[begin], w_S)
+    length = pose_s[end] - pose_s[begin]
+    return turned, np.stack([integral, change]), length
+
+
+def _fit(turned: Array, integrals: Array, length: Array) -> Array:
+    """(7,) of one part of a flight, by robust least squares."""
+
+    def errors(x: Array) -> Array:
+        felt = integrals[0] - length[:, None] * x[3:6] - x[6] * integrals[1]
+        left = Rotation.from_rotvec(x[:3]).apply(felt) - turned
+        return np.asarray(left.ravel() / UNIT_RAD)
+
+    scale = np.array([0.1] * 3 + [0.01] * 3 + [0.01])
+    return np.asarray(least_squares(errors, np.zeros(7), x_scale=scale, loss="soft_l1").x)
+
+
+def align_recorder(bags: Sequence[Bag], namespace: str, recorder: RecorderParams) -> Alignment:
+    """Align the recorder of several flights of one vehicle.
+
+    Args:
+        bags: open bags or logs.
+        namespace: the vehicle in them.
+        recorder: as far as it is known; its mount, bias and pose delay are found anew.
+
+    Raises:
+        InputError: a log has no gyroscope or no poses, or none of them turns.
+    """
+    found = []
+    for bag in bags:
+        spans = _spans(*pose_and_gyroscope(bag, namespace, recorder))
+        for part in np.array_split(np.arange(len(spans[2])), PARTS):
+            turned, integrals, length = spans[0][part], spans[1][:, part], spans[2][part]
+            if len(part) > FEWEST and (turned / length[:, None]).std() > LEAST_RADPS:
+                found.append(_fit(turned, integrals, length))
+    if len(found) < 2:
+        raise InputError("the flights turn too little to tell how the recorder is mounted")
+    each = np.array(found)
+    middle = np.median(each, axis=0)
+    spread = 1.4826 * np.median(np.abs(each - middle), axis=0) * np.sqrt(np.pi / 2.0 / len(each))
+    return Alignment(middle, np.asarray(student.ppf(0.975, len(each) - 1) * spread))

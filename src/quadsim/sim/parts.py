@@ -1,0 +1,550 @@
+"""Own parts in the closed loop: what they see of a flight, and when they are called.
+
+Controller, estimator and sensors are called with each sample of the IMU, planner and wind with each
+tick of the mission. Our filter runs beside an own estimator, and our loops are ready beside an own
+controller: a part that raises is named, ours take over, and the vehicle lands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.base.compiled import Array
+from quadsim.base.errors import InputError
+from quadsim.base.noise import stream
+from quadsim.base.parts import PART_FAILED, Part, PartError, given_words, part_of
+from quadsim.base.records import SETPOINT_MODES
+from quadsim.control.airframe import AirframeParams
+from quadsim.control.inner_loop import inner_loop_from_python
+from quadsim.estimation.eskf.input_validation import offer
+from quadsim.estimation.eskf.layout import EXTERNAL_POSITION, GNSS_POSITION, GNSS_VELOCITY
+from quadsim.estimation.own import OwnEstimator
+from quadsim.sensors import SENSORS
+from quadsim.sensors.error_terms import due
+from quadsim.sim.log import ERROR, Event
+from quadsim.sim.loop import MOTORS_OUTSIDE, NOTHING_OUTSIDE
+from quadsim.sim.scenario import Scenario
+from quadsim.sim.vehicles import Vehicles
+from quadsim.vehicle.state import ROTOR
+
+if TYPE_CHECKING:
+    from quadsim.sim.closed_loop import ClosedLoop
+
+#: What an own sensor can measure for our filter, and the kind of the filter's messages.
+MEASURES = {
+    "position": EXTERNAL_POSITION,
+    "gnss_position": GNSS_POSITION,
+    "gnss_velocity": GNSS_VELOCITY,
+}
+#: What an own estimator is handed of the samples of each kind, after their stamp.
+FIELDS = {
+    "imu": ("stamp_ns", "f_S", "w_S"),
+    "gnss": ("stamp_ns", "p_W", "p_variance", "v_W", "v_variance"),
+    "magnetometer": ("stamp_ns", "m_S"),
+    "barometer": ("stamp_ns", "values"),
+    "rangefinder": ("stamp_ns", "range_m", "variance_m2"),
+}
+#: States of the autopilot in which a planner is asked.
+PLANNED = ("mission", "velocity")
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The motion of a vehicle at one time.
+
+    Frames: W is the world (``map``, ENU), B the body (``base_link``, FLU).
+
+    Attributes:
+        time_s: since the start of the simulation.
+        p_W: (3,) position, m.
+        v_W: (3,) velocity, m/s.
+        q_WB: (4,) unit quaternion, w first, that turns body axes into world axes.
+        w_B: (3,) angular velocity, rad/s.
+        sigma: (9,) standard deviations of ``p_W`` in m, ``v_W`` in m/s and of the attitude about
+            the world axes in rad; None of the true state.
+    """
+
+    time_s: float
+    p_W: Array
+    v_W: Array
+    q_WB: Array
+    w_B: Array
+    sigma: Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the mission wants now.
+
+    Attributes:
+        mode: ``stop`` (motors off), ``idle``, ``position``, ``velocity``, ``descend`` or
+            ``attitude``.
+        p_W: (3,) position, m, in mode ``position``.
+        v_W: (3,) velocity, m/s.
+        a_W: (3,) acceleration, m/s^2.
+        yaw: heading, rad.
+        yaw_rate: rad/s.
+    """
+
+    mode: str
+    p_W: Array
+    v_W: Array
+    a_W: Array
+    yaw: float
+    yaw_rate: float
+
+
+class FlightView:
+    """A flight in the closed loop, to be looked at.
+
+    Attributes:
+        scenario: what flies.
+    """
+
+    _loop: ClosedLoop
+    scenario: Scenario
+
+    @property
+    def time_s(self) -> float:
+        """Simulated time since the start, s."""
+        return float(self._loop.state["stamp_ns"]) * 1e-9
+
+    @property
+    def control_period_s(self) -> float:
+        """Length of a control step: the period of the IMU and of the inner loops, s."""
+        return int(self._loop.setup.imu_period_ns) * 1e-9
+
+    @property
+    def mode(self) -> str:
+        """State of the autopilot: ``disarmed``, ``takeoff``, ``mission``, ``landing``, ..."""
+        return self._loop.manager.state
+
+    @property
+    def events(self) -> list[Event]:
+        """What has happened so far: changes of state, faults, crashes."""
+        return list(self._loop.events)
+
+    @cached_property
+    def airframe(self) -> AirframeParams:
+        """The vehicle as the controller is told it: mass, rotors, limits."""
+        return self.scenario.airframe
+
+    @property
+    def state(self) -> State:
+        """The true motion."""
+        return self._state(self._loop.state["truth"][0], self.time_s)
+
+    @property
+    def odometry(self) -> State:
+        """The motion that is flown on: the estimate, or the truth with ``fly_on: truth``.
+
+        Before there is an estimate it is at rest in the origin.
+        """
+        found = self._loop.state["odometry"]
+        if found["stamp_ns"] <= 0:
+            return State(0.0, np.zeros(3), np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0]), np.zeros(3))
+        return self._state(found, float(found["stamp_ns"]) * 1e-9)
+
+    @property
+    def estimate(self) -> State | None:
+        """What the estimator believes; None as long as it has not started."""
+        own = "estimate" if self._loop.use_truth else "odometry"
+        found = self._loop.state[own]
+        if found["stamp_ns"] <= 0:
+            return None
+        variances = [found[f"{part}_variance"] for part in ("p", "v", "attitude")]
+        sigma = np.sqrt(np.maximum(np.concatenate(variances), 0.0))
+        return self._state(found, float(found["stamp_ns"]) * 1e-9, sigma)
+
+    @staticmethod
+    def _state(row: Any, time_s: float, sigma: Array | None = None) -> State:
+        return State(
+            time_s,
+            row["p_W"].copy(),
+            row["v_W"].copy(),
+            row["q_WB"].copy(),
+            row["w_B"].copy(),
+            sigma,
+        )
+
+    @property
+    def setpoint(self) -> Target:
+        """What the mission wants now."""
+        row = self._loop.state["setpoint"]
+        return Target(
+            SETPOINT_MODES[int(row["mode"])],
+            row["p_W"].copy(),
+            row["v_W"].copy(),
+            row["a_W"].copy(),
+            float(row["yaw"]),
+            float(row["yaw_rate"]),
+        )
+
+    @property
+    def records(self) -> dict[str, NDArray[Any]]:
+        """Live (1,) records for kernels: ``odometry``, ``setpoint``, ``command``, ``truth``.
+
+        Their fields are in :mod:`quadsim.base.records`.
+        """
+        return self._loop.records
+
+    @property
+    def rotor_speed_radps(self) -> Array:
+        """True speeds of the (n,) rotors, rad/s."""
+        rotors = len(self.scenario.vehicle.commands)
+        return np.array(self._loop.state.vehicle.x[ROTOR : ROTOR + rotors])
+
+    @property
+    def sensors(self) -> dict[str, dict[str, Any]]:
+        """Newest sample of each sensor that has published one, by its kind.
+
+        ``simulation.sensors["imu"]["f_S"]`` is the specific force in m/s^2; the fields and units
+        of each kind are those of its sample in :mod:`quadsim.sensors`.
+        """
+        found = {}
+        for kind in self._kinds:
+            samples = self._loop.samples(kind)
+            if len(samples):
+                newest = samples[-1]
+                found[kind] = {name: newest[name].copy() for name in newest.dtype.names or ()}
+        return found
+
+    @property
+    def _kinds(self) -> tuple[str, ...]:
+        own = self._loop.own
+        return (*self.scenario.sensors, *(own.readings if own is not None else ()))
+
+    def samples(self, kind: str) -> NDArray[np.record]:
+        """Everything that a sensor has published so far, (N,) records, which stay as they are.
+
+        Raises:
+            InputError: the vehicle has no such sensor.
+        """
+        if kind not in self._kinds:
+            raise InputError(
+                f"no sensor {kind!r}; the vehicle has {', '.join(sorted(self._kinds))}"
+            )
+        return self._loop.samples(kind).copy()
+
+
+class LoopView(FlightView):
+    """What an own part is handed as ``now``."""
+
+    def __init__(self, loop: ClosedLoop) -> None:
+        self._loop, self.scenario = loop, loop.scenario
+
+
+class OwnSensor:
+    """An own sensor: a class with ``rate_hz`` and ``sample(now)``.
+
+    Args:
+        part: which.
+        made: the part.
+    """
+
+    def __init__(self, part: Part, made: Any) -> None:
+        self.part, self._made = part, made
+        self.name = str(getattr(made, "name", type(made).__name__.lower()))
+        if self.name in SENSORS:
+            raise InputError(f"{part}: is called {self.name}, as a sensor of ours; set name")
+        rate_hz = float(getattr(made, "rate_hz", 0.0))
+        if not 0.0 < rate_hz <= 1e4:
+            raise InputError(f"{part}: rate_hz = {rate_hz:g}; allowed: 0 to 10000")
+        self.period_ns = round(1e9 / rate_hz)
+        measures = str(getattr(made, "measures", ""))
+        if measures not in ("", *MEASURES):
+            raise InputError(f"{part}: measures = {measures!r}; allowed: {', '.join(MEASURES)}")
+        self.kind = MEASURES.get(measures, -1)
+        sigma = np.broadcast_to(np.asarray(getattr(made, "sigma", 0.0), float), 3)
+        width = 6 if self.kind == EXTERNAL_POSITION else 3
+        self.covariance = np.diag(np.append(sigma, [0.0] * (width - 3)) ** 2).ravel()
+        self._rows: Any = None
+        self._count = 0
+
+    def sample(self, now: FlightView, stamp_ns: int) -> Array | None:
+        """Its values; None where it has none."""
+        values = self._made.sample(now)
+        if values is None:
+            return None
+        found = np.atleast_1d(np.asarray(values, float))
+        if self._rows is None:
+            dtype = [("stamp_ns", np.int64), ("values", float, found.shape)]
+            self._rows = np.zeros(1000, dtype)
+        wanted = (3,) if self.kind >= 0 else self._rows["values"].shape[1:]
+        if found.shape != wanted or found.ndim != 1:
+            raise ValueError(
+                f"sample() gave {given_words(values)}; needed: {wanted[0]} numbers, each time"
+            )
+        if self._count == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
+        row = self._rows[self._count]
+        row["stamp_ns"], row["values"] = stamp_ns, found
+        self._count += 1
+        return found
+
+    def readings(self) -> NDArray[np.record]:
+        """(N,) records ``stamp_ns`` and ``values`` of all samples so far."""
+        rows = np.zeros(0, [("stamp_ns", np.int64)]) if self._rows is None else self._rows
+        return cast("NDArray[np.record]", rows[: self._count].view(np.recarray))
+
+
+class OwnParts:
+    """The own parts of one vehicle.
+
+    Args:
+        loop: its flight.
+        vehicles: among which it flies.
+        index: which of them it is.
+
+    Attributes:
+        readings: name of an own sensor to what it has given.
+        error: why a part failed; None while none has.
+    """
+
+    def __init__(self, loop: ClosedLoop, vehicles: Vehicles, index: int) -> None:
+        self._loop, self._index, self._vehicles = loop, index, vehicles
+        self._now = LoopView(loop)
+        self.error: PartError | None = None
+        parts = loop.scenario.parts
+        self._parts = {part.kind: part for part in parts}
+        controller = part_of(parts, "controller")
+        if controller is not None and loop.scenario.vehicle.kind != "multirotor":
+            raise InputError(f"{controller}: flies multirotors; the vehicle is a helicopter")
+        self._controller = self._made(controller)
+        self._planner = self._made(part_of(parts, "planner"))
+        # one wind blows in the world of all vehicles
+        self._wind: Any = self._made(part_of(parts, "wind")) if index == 0 else None
+        self._sensors = [
+            OwnSensor(part, self._made(part)) for part in parts if part.kind == "sensor"
+        ]
+        self.readings = {sensor.name: sensor.readings for sensor in self._sensors}
+        estimator = part_of(parts, "estimator")
+        self._estimator: OwnEstimator | None = None
+        if estimator is not None:
+            offered = self._offered(estimator)
+            self._estimator = OwnEstimator(estimator, loop.scenario.estimator, offered=offered)
+            loop.flies_on = estimator.name
+        if self._controller or self._estimator or self._sensors:
+            self._prepare()
+            vehicles.outside.append((self._step, lambda now_ns: None))
+
+    def _offered(self, part: Part) -> dict[str, object]:
+        """What the constructor of a part may name."""
+        scenario = self._loop.scenario
+        return {
+            "vehicle": scenario.airframe,
+            "scenario": scenario,
+            "rng": stream(scenario.file.seed, self._loop.vehicle, part.name),
+        }
+
+    def _made(self, part: Part | None) -> Any:
+        return None if part is None else part.make(**self._offered(part))
+
+    def _prepare(self) -> None:
+        """Find what a step looks at: views, as finding a field of a record takes microseconds."""
+        own = slice(self._index, self._index + 1)
+        states, setups = self._vehicles.states[own], self._vehicles.setups[own]
+        self._lines, self._inner = states["line"][0], states["inner"]
+        self._measured = states["inner"]["measured"][0]
+        self._rotors_x = states["vehicle"]["x"][0, ROTOR : ROTOR + self._measured.size]
+        self._odometry, self._estimate = states["odometry"], states["estimate"]
+        self._command, self._controlled = states["command"], states["controlled_ns"]
+        self._params, self._airframe = setups["autopilot"], setups["airframe"]
+        self._mode = states["setpoint"]["mode"]
+        self._motors = states["pending"][0, int(setups["delay"][0])]
+        self._columns = {
+            kind: [self._vehicles.samples[kind][self._index][name] for name in names]
+            for kind, names in FIELDS.items()
+        }
+        self._log_count, self._log = states["log_count"], self._vehicles.logs[self._index]
+        self._counts = {kind: states[kind]["count"][:, 0] for kind in SENSORS}
+        self._taken = dict.fromkeys(SENSORS, 0)
+        self._imu_samples = 0
+        self._period_ns = int(setups["imu_period_ns"][0])
+        self._outside = setups["outside"]
+        if self._controller or self._estimator:
+            self._outside[0] = MOTORS_OUTSIDE
+        airframe = self._loop.scenario.airframe
+        self._rotors = len(airframe.commands)
+        self._speeds, self._thrust = self._motors[: self._rotors], self._command["thrust"]
+        self._lift = airframe.thrust_coefficient_N_s2 / airframe.mass_kg
+        setup = setups[0]
+        self._imu_covariances = setup["accel_covariance"], setup["gyro_covariance"]
+        self._field_covariance = setup["field_covariance"]
+        self._pressure_variance = float(setup["pressure_variance"][0])
+
+    # ---- with each tick of the mission ---------------------------------------------------------
+
+    def tick(self, stamp_ns: int) -> None:
+        """Let the wind blow as it is asked to, and the planner lead the mission."""
+        if self._wind is not None:
+            self._guard("wind", stamp_ns, self._blow)
+        if self._planner is not None and self._loop.manager.state in PLANNED:
+            self._guard("planner", stamp_ns, self._plan)
+
+    def _blow(self, stamp_ns: int) -> None:
+        p_W = self._loop.state["truth"][0]["p_W"].copy()
+        v_W = _numbers(self._wind.velocity(stamp_ns * 1e-9, p_W), (3,), "velocity()")
+        self._vehicles.setups["environment"]["wind_W_mps"][:, 0] = v_W
+
+    def _plan(self, stamp_ns: int) -> None:
+        manager = self._loop.manager
+        wish = self._planner.plan(self._now)
+        if wish is None:
+            if manager.state == "velocity":
+                manager.start()  # the rest of the mission
+            return
+        x, y, z, *yaw_rate = np.ravel(np.asarray(wish, float)).tolist()
+        manager.command_velocity((x, y, z), yaw_rate[0] if yaw_rate else 0.0)
+
+    # ---- with each sample of the IMU -----------------------------------------------------------
+
+    def _step(self, now_ns: int) -> None:
+        """Sense, estimate and control at a stamp of the IMU."""
+        for sensor in self._sensors:
+            if due(sensor.period_ns, now_ns - self._period_ns, now_ns):
+                self._guard("sensor", now_ns, self._sense, sensor)
+        samples = self._counts["imu"].item()
+        arrived = samples != self._imu_samples or self._loop.use_truth
+        self._imu_samples = samples
+        if self._estimator is not None:
+            self._guard("estimator", now_ns, self._run_estimator)
+        if arrived and self._controller is not None:
+            self._guard("controller", now_ns, self._control)
+        elif arrived and self._estimator is not None:
+            self._inner_loop(now_ns)
+        self._log_row(now_ns)
+
+    def _sense(self, now_ns: int, sensor: OwnSensor) -> None:
+        values = sensor.sample(self._now, now_ns)
+        if values is None:
+            return
+        if self._estimator is not None:
+            self._estimator.take(sensor.name, now_ns, (values,))
+        if sensor.kind >= 0:
+            offer(self._lines, sensor.kind, now_ns, values, sensor.covariance)
+
+    def _run_estimator(self, now_ns: int) -> None:
+        """Hand over what has arrived, and write what is known now."""
+        estimator = cast(OwnEstimator, self._estimator)
+        for kind, counts in self._counts.items():
+            count, before = counts.item(), self._taken[kind]
+            if count != before:
+                self._taken[kind] = count
+                for i in range(before if before < count else 0, count):
+                    for name, stamp_ns, values in self._messages(kind, i):
+                        estimator.take(name, stamp_ns, values)
+        estimator.read()
+        kept = self._estimate if self._loop.use_truth else self._odometry
+        if estimator.running:
+            kept[:] = estimator.odometries
+        else:
+            kept["stamp_ns"] = 0
+
+    def _messages(self, kind: str, i: int) -> Iterator[tuple[str, int, tuple[Any, ...]]]:
+        """The messages of a sensor's sample, the ``i``-th: kind, stamp and values."""
+        stamps, *columns = self._columns[kind]
+        values, stamp_ns = [column[i] for column in columns], stamps.item(i)
+        if kind == "imu":
+            yield "imu", stamp_ns, (*values, *self._imu_covariances)
+        elif kind == "gnss":
+            p_W, p_variance, v_W, v_variance = values
+            if math.isfinite(p_W[0]):  # else it is no fix
+                yield "gnss_position", stamp_ns, (p_W, np.diag(p_variance))
+                yield "gnss_velocity", stamp_ns, (v_W, np.diag(v_variance))
+        elif kind == "magnetometer":
+            yield "magnetic_field", stamp_ns, (*values, self._field_covariance)
+        elif kind == "barometer":
+            yield "pressure", stamp_ns, (float(values[0][0]), self._pressure_variance)
+        elif kind == "rangefinder":
+            yield "range", stamp_ns, (float(values[0]), float(values[1]))
+
+    def _control(self, now_ns: int) -> None:
+        """Let the controller's command take effect where the inner loop's would."""
+        found = self._controller.update(self._now)
+        speeds = np.asarray(found, float)
+        squares = float(speeds @ speeds) if speeds.shape == (self._rotors,) else math.nan
+        if not math.isfinite(squares):
+            raise ValueError(
+                f"update() gave {given_words(found)}; {self._rotors} finite rotor speeds in rad/s"
+                " are needed"
+            )
+        if self._mode.item() == 0:  # disarmed: the motors stand
+            self._speeds[:] = squares = 0.0
+        else:
+            np.maximum(speeds, 0.0, out=self._speeds)
+        self._thrust[0] = self._lift * squares  # by which the mission feels the ground
+
+    def _inner_loop(self, now_ns: int) -> None:
+        """Our inner loop on the estimate, as the loop's kernel runs it on ours."""
+        odometry_ns, command_ns = (
+            self._odometry["stamp_ns"].item(),
+            self._command["stamp_ns"].item(),
+        )
+        known = odometry_ns > 0
+        now_ns = odometry_ns if known else now_ns
+        self._measured[:] = self._rotors_x
+        inner_loop_from_python(
+            self._inner,
+            self._params,
+            self._airframe,
+            self._odometry,
+            0.0 if known else np.inf,
+            self._command,
+            (now_ns - command_ns) * 1e-9 if command_ns > 0 else np.inf,
+            (now_ns - self._controlled.item()) * 1e-9,
+            self._motors,
+        )
+        self._controlled[0] = now_ns
+
+    def _log_row(self, now_ns: int) -> None:
+        """Write estimate and command of this stamp into its row of the log, if it has one."""
+        count = self._log_count.item()
+        if not count or self._log["stamp_ns"].item(count - 1) != now_ns:
+            return
+        row = self._log[count - 1]
+        if self._estimator is not None:
+            row["estimated"] = int(self._estimator.running)
+            row["estimate"] = self._estimator.odometry()
+        row["rotor_command_radps"] = self._motors
+
+    # ---- when a part fails ---------------------------------------------------------------------
+
+    def _guard(self, kind: str, now_ns: int, call: Callable[..., None], *more: Any) -> None:
+        """Call a part; if it raises, name it, let ours take over, and land."""
+        try:
+            call(now_ns, *more)
+        except Exception as error:
+            part = more[0].part if more else self._parts[kind]
+            if not isinstance(error, PartError):
+                error = part.failed(error, now_ns * 1e-9)
+            self.error = error
+            self._take_over(str(error), now_ns)
+
+    def _take_over(self, message: str, now_ns: int) -> None:
+        """Fly on without own parts, and land."""
+        loop = self._loop
+        self._controller = self._planner = self._wind = self._estimator = None
+        self._sensors = []
+        if hasattr(self, "_outside"):
+            self._outside[0] = NOTHING_OUTSIDE
+        loop.events.append(Event(now_ns, ERROR, PART_FAILED, message))
+        loop.held = True
+        loop.manager.source_changed()
+        if loop.manager.land() is not None:
+            loop.manager.disarm()
+
+
+def _numbers(found: object, shape: Sequence[int], what: str) -> Array:
+    """Finite numbers that a part gave."""
+    values = np.asarray(found, float)
+    if values.shape != tuple(shape) or not np.isfinite(values).all():
+        raise ValueError(f"{what} gave {given_words(found)}; needed: {shape[0]} finite numbers")
+    return values
