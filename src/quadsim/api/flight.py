@@ -161,12 +161,16 @@ def load(path: str | PathLike[str], namespace: str = "/quad") -> Flight:
     from quadsim.analysis.summary import summarize
     from quadsim.bag.log import read_log
     from quadsim.bag.reading import open_bag
+    from quadsim.bag.topics import namespaces
 
     place = Path(path)
     if (place / "bag").is_dir():
         place = place / "bag"
     with open_bag(place) as bag:
         log = read_log(bag, namespace, with_imu=True)
+        if not len(log.truth) and not log.estimates:
+            there = ", ".join(namespaces(bag)) or "none"
+            raise InputError(f"{place}: no truth and no estimate of {namespace}; vehicles: {there}")
     return Flight(log, summarize(log, bag=place))
 
 

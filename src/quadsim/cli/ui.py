@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -25,7 +26,8 @@ class UiOptions:
 def ui(options: UiOptions) -> None:
     """Fly, tune and compare on one page of a browser; RUNS are bags or runs to open in it.
 
-    The page is served to this machine alone (127.0.0.1), until Ctrl-C. Exit status: 2 bad input.
+    The page is served to this machine alone (127.0.0.1), until Ctrl-C. Exit status: 0
+    ended, 2 bad input.
     """
     if find_spec("nicegui") is None:
         raise InputError("quadsim ui needs NiceGUI; install it: pip install 'quadsim[ui]'")
@@ -37,4 +39,5 @@ def ui(options: UiOptions) -> None:
     for path in options.runs:
         workspace.open(path)
     say(f"http://127.0.0.1:{port} (Ctrl-C ends it)")
-    serve(workspace, port, options.browser)
+    with suppress(KeyboardInterrupt):
+        serve(workspace, port, options.browser)

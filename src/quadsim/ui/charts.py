@@ -19,6 +19,8 @@ from quadsim.view.motion import euler
 TRUTH, ESTIMATE, REFERENCE, BOUND = "#8c8c8c", "#3b8eea", "#e69f00", "#3b8eea66"
 ROTORS = ("#3b8eea", "#e69f00", "#2ca87f", "#d55e00", "#cc79a7", "#56b4e9", "#8c8c8c", "#b8860b")
 _AXIS, _GRID = "#888888", "#88888833"
+#: Width from which on panels lie side by side, pixels.
+WIDE_PX = 800
 #: Points of a curve.
 POINTS = 300
 #: Time that is shown of a flight under way, s.
@@ -159,50 +161,71 @@ def _series(panel: int, curve: Curve) -> dict[str, Any]:
     }
 
 
-def options(panels: Sequence[Panel], x_title: str = "time, s") -> dict[str, Any]:
-    """Options of a chart with the panels one above the other, their times joined.
+def _places(count: int, columns: int) -> list[dict[str, str]]:
+    """Where the panels lie in a chart, row by row, below its legend."""
+    head, foot = 7.0, 5.0
+    rows = -(-count // columns)
+    height, width = (100.0 - head - foot) / rows, 100.0 / columns
+    return [
+        {
+            "left": f"{k % columns * width + 7.0 / columns}%",
+            "width": f"{width - 10.0 / columns}%",
+            "top": f"{head + k // columns * height + 3.5}%",
+            "height": f"{height - 8.0}%",
+        }
+        for k in range(count)
+    ]
+
+
+def options(
+    panels: Sequence[Panel], x_title: str = "time, s", wide_columns: int = 1
+) -> dict[str, Any]:
+    """Options of a chart of panels with joined times, one below the other.
 
     Args:
         panels: at least one.
-        x_title: below them all.
+        x_title: below the last.
+        wide_columns: columns of panels where there is room for them.
     """
     count = len(panels)
-    names: dict[str, str] = {curve.name: curve.colour for panel in panels for curve in panel.curves}
-    axes = {"axisLine": {"lineStyle": {"color": _AXIS}}, "axisLabel": {"color": _AXIS}}
-    lines = {"splitLine": {"lineStyle": {"color": _GRID}}}
+    names = [curve.name for panel in panels for curve in panel.curves]
     times = [curve.time_s for panel in panels for curve in panel.curves if len(curve.time_s)]
     begin_s = math.floor(min((float(time_s[0]) for time_s in times), default=0.0))
-    head, foot = 7.0, 5.0
-    height = (100.0 - head - foot) / count
-    return {
+    look = {
+        "axisLine": {"lineStyle": {"color": _AXIS}},
+        "axisLabel": {"color": _AXIS},
+        "splitLine": {"lineStyle": {"color": _GRID}},
+        "scale": True,
+        "type": "value",
+    }
+    chart: dict[str, Any] = {
         "animation": False,
         "legend": {
             "top": 0, "textStyle": {"color": _AXIS}, "icon": "roundRect", "itemHeight": 4,
-            "data": [{"name": name} for name in names],
+            "data": [{"name": name} for name in dict.fromkeys(names)],
         },
         "tooltip": {"trigger": "axis", "confine": True, "transitionDuration": 0},
         "axisPointer": {"link": [{"xAxisIndex": "all"}]},
         "dataZoom": [
             {"type": "inside", "xAxisIndex": list(range(count)), "zoomOnMouseWheel": "ctrl"}
         ],
-        "grid": [
-            {"left": 52, "right": 14, "top": f"{head + i * height + 2.5}%",
-             "height": f"{height - 7.0}%"}
-            for i in range(count)
-        ],
+        "grid": _places(count, 1),
         "xAxis": [
-            {"type": "value", "gridIndex": i, "scale": True, "min": begin_s, "max": "dataMax",
-             "name": x_title if i == count - 1 else "", "nameLocation": "middle", "nameGap": 22,
-             "nameTextStyle": {"color": _AXIS}, **axes, **lines}
-            for i in range(count)
+            {"gridIndex": k, "min": begin_s, "max": "dataMax",
+             "name": x_title if k == count - 1 else "", "nameLocation": "middle", "nameGap": 22,
+             "nameTextStyle": {"color": _AXIS}, **look}
+            for k in range(count)
         ],
         "yAxis": [
-            {"type": "value", "gridIndex": i, "scale": True, "name": panel.title,
-             "nameTextStyle": {"color": _AXIS, "align": "left", "padding": [0, 0, 0, -40]},
-             "nameGap": 8, "splitNumber": 3, **axes, **lines}
-            for i, panel in enumerate(panels)
+            {"gridIndex": k, "name": panel.title, "nameGap": 11, "splitNumber": 3,
+             "nameTextStyle": {"color": _AXIS, "align": "left", "padding": [0, 0, 0, -40]}, **look}
+            for k, panel in enumerate(panels)
         ],
-        "series": [
-            _series(i, curve) for i, panel in enumerate(panels) for curve in panel.curves
-        ],
+        "series": [_series(k, curve) for k, panel in enumerate(panels) for curve in panel.curves],
     }  # fmt: skip
+    if wide_columns > 1:
+        wide = {"grid": _places(count, wide_columns)}
+        chart["media"] = [
+            {"query": {"minWidth": WIDE_PX}, "option": wide}, {"option": {"grid": chart["grid"]}}
+        ]  # fmt: skip
+    return chart

@@ -182,14 +182,15 @@ class FlyTab:
 
     def _build_figures(self) -> None:
         box = ui.row().classes(
-            "absolute top-2 left-2 gap-x-4 gap-y-0 px-3 py-1 rounded text-sm text-white"
-            " bg-black/60 tabular-nums pointer-events-none"
+            "absolute top-2 left-2 max-w-[calc(100%-1rem)] gap-x-4 gap-y-0 px-3 py-1 rounded"
+            " text-sm text-white bg-black/60 tabular-nums pointer-events-none"
         )
         with box:
             self._figures = {
-                name: ui.label("").mark(name)
+                name: ui.label().mark(name)
                 for name in ("time", "mode", "height", "speed", "error", "factor")
             }
+            self._figures["mode"].set_text("choose a scenario, and press Fly")
         with ui.row().classes(
             "absolute bottom-2 left-2 gap-3 px-3 py-0.5 rounded text-xs text-white bg-black/60"
             " pointer-events-none"
@@ -322,7 +323,8 @@ class FlyTab:
         with errors_told():
             live = self._flying()
             weight_N = live.scenario.vehicle.mass_kg * 9.81
-            force_N = np.array(direction) * weight_N * float(self._force.value) / 100.0
+            size_N = weight_N * float(self._force.value) / 100.0
+            force_N = np.round(np.array(direction) * size_N, 2)
             duration_s = float(self._duration.value)
             live.call(lambda simulation: simulation.push(force_N, duration_s=duration_s))
             self._refresh()

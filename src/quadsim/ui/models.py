@@ -15,19 +15,33 @@ from quadsim.view.world_shapes import GroundPatch, world_shapes
 
 #: Points of a terrain along its longer side.
 TERRAIN_POINTS = 257
+#: Colour of the estimate, and opacities of its ghost and of turning rotors.
+BLUE, GHOST_ALPHA, DISC_ALPHA = (31, 90, 200), 0.35, 0.45
 #: Files that are kept; a terrain has some megabytes.
 MOST_FILES = 12
 
 
-def as_gltf(shape: Triangles) -> bytes:
-    """Triangles as a binary glTF file, with a colour at each corner."""
+def as_gltf(shape: Triangles, alpha: float = 1.0) -> bytes:
+    """Triangles as a binary glTF file, with a colour at each corner.
+
+    Args:
+        shape: the triangles.
+        alpha: opacity of them all.
+    """
     from trimesh import Trimesh
     from trimesh.visual import TextureVisuals
     from trimesh.visual.material import PBRMaterial
 
     # corners have linear colours in glTF, and sRGB ones here
     linear = np.round(255.0 * (shape.colours / 255.0) ** 2.2).astype(np.uint8)
-    matt = TextureVisuals(material=PBRMaterial(metallicFactor=0.0, roughnessFactor=1.0))
+    material = PBRMaterial(
+        metallicFactor=0.0,
+        roughnessFactor=1.0,
+        baseColorFactor=[255, 255, 255, round(255.0 * alpha)],
+        alphaMode="OPAQUE" if alpha == 1.0 else "BLEND",
+        doubleSided=alpha < 1.0,
+    )
+    matt = TextureVisuals(material=material)
     matt.vertex_attributes["color"] = np.hstack([linear, np.full_like(linear[:, :1], 255)])
     mesh = Trimesh(shape.points_m, shape.faces, visual=matt, process=False)
     content: Any = mesh.export(file_type="glb")
@@ -39,13 +53,14 @@ class Models:
     """What is drawn of a flight before it moves.
 
     Attributes:
-        body, discs, world: names of files of :class:`ModelStore`.
+        body, ghost, discs, world: names of files of :class:`ModelStore`.
         reach_m: of the vehicle's farthest corner.
         place: what the world is drawn about.
     """
 
     body: str
-    discs: str
+    ghost: str
+    discs: str | None
     world: str
     reach_m: float
     place: GroundPatch
@@ -61,9 +76,9 @@ class ModelStore:
         """Content of a file; None where there is none."""
         return self._files.get(name)
 
-    def add(self, shape: Triangles) -> str:
-        """Name of a file with a shape."""
-        content = as_gltf(shape)
+    def add(self, shape: Triangles, alpha: float = 1.0) -> str:
+        """Name of a file with a shape, as of :func:`as_gltf`."""
+        content = as_gltf(shape, alpha)
         name = f"{hashlib.sha256(content).hexdigest()[:16]}.glb"
         self._files.pop(name, None)
         self._files[name] = content
@@ -81,10 +96,13 @@ class ModelStore:
             Triangles(rotor.disc.points_m + rotor.hub_B_m, rotor.disc.faces, rotor.disc.colours)
             for rotor in shape.rotors
         ]
-        body = self.add(shape.body)
+        body = shape.body
+        blue = np.broadcast_to(np.array(BLUE, np.uint8), body.colours.shape)
+        ghost = Triangles(body.points_m, body.faces, blue)
         return Models(
-            body,
-            self.add(joined_meshes(discs)) if discs else body,
+            self.add(body),
+            self.add(ghost, GHOST_ALPHA),
+            self.add(joined_meshes(discs), DISC_ALPHA) if discs else None,
             self.add(world),
             shape.reach_m,
             place,

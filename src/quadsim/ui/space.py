@@ -86,12 +86,13 @@ class Space:
             scene.gltf(f"models/{models.world}")
             self._moving = {
                 "vehicle": scene.group(),
-                "ghost": scene.gltf(f"models/{models.body}").material(ESTIMATE, 0.3),
+                "ghost": scene.gltf(f"models/{models.ghost}"),
                 "bound": scene.sphere(1.0).material(ESTIMATE, 0.16),
             }
             with self._moving["vehicle"]:
                 scene.gltf(f"models/{models.body}")
-                scene.gltf(f"models/{models.discs}").material("#555555", 0.35, "both")
+                if models.discs is not None:
+                    scene.gltf(f"models/{models.discs}")
             for name in ("ghost", "bound"):
                 self._moving[name].visible(False)
             size_m = max(0.06, 0.2 * models.reach_m)
@@ -107,7 +108,7 @@ class Space:
     def _look_over(self) -> None:
         """The whole of what is flown over, as far as it is known."""
         x, y, z = (0.5 * (self._low_W + self._high_W)).tolist()
-        far_m = max(0.75 * float((self._high_W - self._low_W).max()), 3.0)
+        far_m = max(0.65 * float((self._high_W - self._low_W).max()), 3.0)
         self._scene.move_camera(
             x - 1.5 * far_m, y - 1.9 * far_m, z + 1.5 * far_m, x, y, z, duration=0.6
         )

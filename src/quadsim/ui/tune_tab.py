@@ -237,6 +237,7 @@ class TuneTab:
         if bench is None:
             return
         if self._before_on is not bench:
+            self._cost.set_text("flying the steps")
             self._before = await run.io_bound(bench.try_out, dict(bench.start))
             self._before_on = bench
         self._tried = await run.io_bound(bench.try_out, dict(self._workspace.gains))
@@ -255,7 +256,7 @@ class TuneTab:
         )
         self._chart.options.clear()
         panels = step_panels(tried.steps, before.steps, windy)
-        self._chart.options.update(options(panels, "time since the step, s"))
+        self._chart.options.update(options(panels, "time since the step, s", 2))
         self._chart.update()
         responses = (tried.steps.windy if windy else tried.steps.calm) or []
         self._steps.rows = [

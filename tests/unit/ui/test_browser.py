@@ -60,7 +60,8 @@ def address(tmp_path_factory):
         yield found[1]
     finally:
         server.send_signal(signal.SIGINT)
-        server.wait(20.0)
+        status = server.wait(20.0)
+    assert status == 0
     assert not [path for path in folder.iterdir() if path != log]  # it leaves nothing behind
     assert "Traceback" not in log.read_text()
 
@@ -104,7 +105,7 @@ def page(request, chromium, address):
         lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None,
     )
     opened.goto(f"http://{address}/")
-    opened.wait_for_selector("canvas")
+    opened.wait_for_selector(".nicegui-scene:not([data-initializing])")
     yield opened
     overflow = opened.evaluate("document.documentElement.scrollWidth - innerWidth")
     context.close()
@@ -121,12 +122,6 @@ def press(page, text):
 
 def press_icon(page, icon):
     page.locator(f"button:has(i:text-is('{icon}'))").first.click()
-
-
-def choose(page, label, value):
-    field = page.get_by_label(label, exact=True).first
-    field.click()
-    page.get_by_role("option", name=value, exact=True).first.click()
 
 
 def seen(page, text):

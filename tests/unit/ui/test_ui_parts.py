@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 import trimesh
 import yaml
+from click.testing import CliRunner
 
 from quadsim.api.simulation import Simulation
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import from_mapping
+from quadsim.cli import main
 from quadsim.control.parameters import AutopilotParams
 from quadsim.lab.tune.step_flights import AXES, fly_steps, make_flights
 from quadsim.lab.tune.tuning import load_vehicle
@@ -122,7 +124,8 @@ def test_models_of_a_flight_are_kept_by_their_content(scenario):
     store, loaded = ModelStore(), load_scenario(scenario)
     first, again = (store.of_flight(loaded, np.zeros((1, 3))) for _ in range(2))
     assert first == again
-    for name in (first.body, first.discs, first.world):
+    assert (first.discs is None) == (not loaded.vehicle.rotor_directions)
+    for name in filter(None, (first.body, first.ghost, first.discs, first.world)):
         assert store.get(name)[:4] == b"glTF"
         assert len(store.get(name)) < 12_000_000
     assert store.get("../setup.py") is None
@@ -228,3 +231,18 @@ def test_runs_have_numbers_and_the_oldest_goes(flown):
         workspace.open("nowhere.mcap")
     with pytest.raises(InputError, match="type the path"):
         workspace.open(" ")
+
+
+def test_a_bag_is_opened_as_recorded_or_with_an_estimator(tmp_path):
+    bag = tmp_path / "run" / "bag"
+    command = ["sim", "--scenario", "hover", "--duration", "8", "--bag", str(bag), "--no-report"]
+    CliRunner().invoke(main.main, [*command, "--output", str(tmp_path / "out")])
+    workspace = Workspace()
+    recorded = workspace.open(str(bag.parent))  # a run's folder
+    again = workspace.open(f" {bag} ", estimator="eskf")
+    titles = [title for title, _ in workspace.runs.values()]
+    assert titles == ["1: run", "2: bag, eskf"]
+    truth, replayed = (workspace.runs[number][1].truth for number in (recorded, again))
+    np.testing.assert_array_equal(truth.p_W, replayed.p_W)
+    with pytest.raises(InputError, match="/quad7"):
+        workspace.open(str(bag), namespace="/quad7")
