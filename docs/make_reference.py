@@ -16,7 +16,7 @@ import click
 from quadsim.base.options import launch_arguments
 from quadsim.base.parameters import Leaf, leaves
 from quadsim.base.spec import Spec
-from quadsim.cli.main import COMMANDS
+from quadsim.cli.main import main
 
 PAGE = Path(__file__).with_name("reference.md")
 #: Launch file: module and class of its arguments.
@@ -135,8 +135,9 @@ def key(leaf: Leaf) -> Row:
 def page() -> str:
     """The page."""
     found = {}
-    for name, (module, attribute, _) in COMMANDS.items():
-        found |= dict(commands(name, named((module, attribute))))
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        found |= dict(commands(name, main.get_command(context, name)))
     lines = [HEAD, "## Commands\n", *sections(("option", "meaning"), found)]
     found = {f"{name}.launch.py": ("", launch_file(place)) for name, place in LAUNCH.items()}
     lines += ["## Launch files\n", *sections(("argument", "default", "meaning"), found)]

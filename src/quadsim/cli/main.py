@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from quadsim import __version__
-from quadsim.base.errors import QuadsimError
+from quadsim.base.errors import InputError, QuadsimError
 from quadsim.base.extras import EXTRAS, lacking
 from quadsim.cli.common import BAD_INPUT, INTERRUPTED, one_line, say, status_of
 
@@ -41,6 +41,25 @@ _LINES = {
 COMMANDS = {name: (f"quadsim.cli.{name}", name, line) for name, line in _LINES.items()}
 
 
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def only_in_a_checkout(arguments: tuple[str, ...]) -> None:
+    """Measure how fast everything is; this needs a checkout of quadsim."""
+    raise InputError("quadsim bench needs a checkout: its benchmarks are not installed")
+
+
+def bench_of_checkout() -> click.Command:
+    """``quadsim bench``, whose code is in ``benchmarks/`` of a checkout, and not installed."""
+    from quadsim.base.files import share_dir
+
+    folder = share_dir() / "benchmarks"
+    if not (folder / "quadsim_bench").is_dir():
+        return only_in_a_checkout
+    sys.path.append(str(folder))
+    command: click.Command = import_module("quadsim_bench.command").bench
+    return command
+
+
 class Command(click.Group):
     """A group that loads subcommands when asked for and turns errors into one line."""
 
@@ -52,6 +71,8 @@ class Command(click.Group):
         """Import one subcommand."""
         if cmd_name not in COMMANDS:
             return None
+        if cmd_name == "bench":
+            return bench_of_checkout()
         module, attribute, _ = COMMANDS[cmd_name]
         command = getattr(import_module(module), attribute)
         assert isinstance(command, click.Command)

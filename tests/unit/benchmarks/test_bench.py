@@ -15,8 +15,7 @@ from quadsim_bench import ratios as ratio_parts
 from quadsim_bench.figure import Figure, Line, Measurement, Session, Unavailable
 
 from quadsim.base.errors import FlightError, InputError
-from quadsim.cli.bench import only_in_a_checkout
-from quadsim.cli.main import main
+from quadsim.cli.main import main, only_in_a_checkout
 
 FAST = Line("fast_x", "work", "x", "more", 100.0)
 SLOW = Line("slow_ms", "work", "ms", "less", 5.0)

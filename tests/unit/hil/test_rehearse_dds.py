@@ -13,8 +13,7 @@ pytest.importorskip("rclpy")
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
-from quadsim.cli.rehearse import rehearse
-from quadsim.cli.rehearse_dds import take_bags, with_dds
+from quadsim.cli.rehearse import rehearse, take_bags, with_dds
 from quadsim.hil.guard.parameters import GuardParams
 from quadsim.hil.rehearsal.parameters import TroubleParams
 from quadsim.hil.rehearsal.rehearsal import load_rehearsal
