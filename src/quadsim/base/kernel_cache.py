@@ -83,7 +83,8 @@ class SourcesLocator(UserProvidedCacheLocator):
     def __init__(self, py_func: Any, py_file: str) -> None:
         super().__init__(py_func, py_file)  # type: ignore[no-untyped-call]
         file = Path(py_file)
-        folder = Path(self._cache_path) / file.stem
+        # a cached kernel is loaded as of its module, and a user's may have several names
+        folder = Path(self._cache_path) / py_func.__module__
         if file.is_relative_to(PACKAGE):  # a place that does not say where the package lies
             above = Path(os.environ["NUMBA_CACHE_DIR"])
             folder = above / file.relative_to(PACKAGE).with_suffix("")

@@ -197,8 +197,8 @@ class ClosedLoop:
     @cached_property
     def records(self) -> dict[str, NDArray[np.record]]:
         """Live (1,) records of this moment, for kernels."""
-        names = {name: self._states[name] for name in ("odometry", "setpoint", "command")}
-        return {**names, "truth": self._states["truth"][:, 0]}
+        names = ("odometry", "estimate", "setpoint", "command")
+        return {name: self._states[name] for name in names} | {"truth": self._states["truth"][:, 0]}
 
     # ---- changes from outside -------------------------------------------------------------------
 

@@ -105,7 +105,7 @@ class FlightView:
     @property
     def state(self) -> State:
         """The true motion."""
-        return self._state(self._loop.state["truth"][0], self.time_s)
+        return self._state(self._loop.records["truth"], self.time_s)
 
     @property
     def odometry(self) -> State:
@@ -113,49 +113,39 @@ class FlightView:
 
         Before there is an estimate it is at rest in the origin.
         """
-        found = self._loop.state["odometry"]
-        if found["stamp_ns"] <= 0:
+        found = self._loop.records["odometry"]
+        if found["stamp_ns"].item() <= 0:
             return State(0.0, np.zeros(3), np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0]), np.zeros(3))
-        return self._state(found, float(found["stamp_ns"]) * 1e-9)
+        return self._state(found, found["stamp_ns"].item() * 1e-9)
 
     @property
     def estimate(self) -> State | None:
         """What the estimator believes; None as long as it has not started."""
         own = "estimate" if self._loop.use_truth else "odometry"
-        found = self._loop.state[own]
-        if found["stamp_ns"] <= 0:
+        found = self._loop.records[own]
+        if found["stamp_ns"].item() <= 0:
             return None
-        variances = [found[f"{part}_variance"] for part in ("p", "v", "attitude")]
+        variances = [found[f"{part}_variance"][0] for part in ("p", "v", "attitude")]
         sigma = np.sqrt(np.maximum(np.concatenate(variances), 0.0))
-        return self._state(found, float(found["stamp_ns"]) * 1e-9, sigma)
+        return self._state(found, found["stamp_ns"].item() * 1e-9, sigma)
 
     @staticmethod
-    def _state(row: Any, time_s: float, sigma: Array | None = None) -> State:
-        return State(
-            time_s,
-            row["p_W"].copy(),
-            row["v_W"].copy(),
-            row["q_WB"].copy(),
-            row["w_B"].copy(),
-            sigma,
-        )
+    def _state(rows: NDArray[Any], time_s: float, sigma: Array | None = None) -> State:
+        """A copy of a (1,) record: by arrays, as a record alone takes microseconds to look into."""
+        p_W, v_W, q_WB, w_B = (rows[name][0].copy() for name in ("p_W", "v_W", "q_WB", "w_B"))
+        return State(time_s, p_W, v_W, q_WB, w_B, sigma)
 
     @property
     def setpoint(self) -> Target:
         """What the mission wants now."""
-        row = self._loop.state["setpoint"]
-        return Target(
-            SETPOINT_MODES[int(row["mode"])],
-            row["p_W"].copy(),
-            row["v_W"].copy(),
-            row["a_W"].copy(),
-            float(row["yaw"]),
-            float(row["yaw_rate"]),
-        )
+        rows = self._loop.records["setpoint"]
+        p_W, v_W, a_W = (rows[name][0].copy() for name in ("p_W", "v_W", "a_W"))
+        mode = SETPOINT_MODES[rows["mode"].item()]
+        return Target(mode, p_W, v_W, a_W, rows["yaw"].item(), rows["yaw_rate"].item())
 
     @property
     def records(self) -> dict[str, NDArray[Any]]:
-        """Live (1,) records for kernels: ``odometry``, ``setpoint``, ``command``, ``truth``.
+        """Live (1,) records for kernels: odometry, estimate, setpoint, command and truth.
 
         Their fields are in :mod:`quadsim.base.records`.
         """

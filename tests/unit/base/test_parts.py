@@ -1,5 +1,6 @@
 """Own parts: how they are found, and what is said of those that cannot be used."""
 
+import subprocess
 import sys
 from importlib.metadata import EntryPoint, EntryPoints
 
@@ -155,3 +156,18 @@ def test_a_method_takes_as_many_values_as_it_names():
     assert fitted(lambda a, b: (a, b))(1, 2, 3) == (1, 2)
     assert fitted(lambda *all_: all_)(1, 2, 3) == (1, 2, 3)
     assert fitted(lambda a, b=5, *, c=6: (a, b, c))(1, 2, 3) == (1, 2, 6)
+
+
+def test_a_kernel_is_loaded_whatever_its_module_is_called(tmp_path):
+    """Its machine code is kept on disk, with the name of the module it was compiled in."""
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack" / "own_kernel.py").write_text(
+        "import quadsim\n\n\n@quadsim.kernel\ndef twice(x):\n    return 2.0 * x\n"
+    )
+    for path, module in ((tmp_path / "pack", "own_kernel"), (tmp_path, "pack.own_kernel")) * 2:
+        code = f"import sys; sys.path.insert(0, {str(path)!r}); from {module} import twice as t"
+        done = subprocess.run(
+            [sys.executable, "-c", f"{code}; print(t(3.0))"],
+            capture_output=True, text=True, check=False, cwd=tmp_path,
+        )  # fmt: skip
+        assert done.stdout == "6.0\n", done.stderr
