@@ -120,10 +120,13 @@ def predict(
             for step in range(every):
                 at = first[k] + row * every + step
                 for i in range(rotors):
-                    rate = (speed[at + 1, i] - speed[at, i]) / dt_s
-                    lag = params.time_constant_up_s if rate > 0.0 else params.time_constant_down_s
+                    change = speed[at + 1, i] - speed[at, i]
+                    lag = params.time_constant_up_s if change > 0.0 else params.time_constant_down_s
+                    steps = lag / dt_s
+                    # 1 / (1 - exp(-1 / steps)): by its lag the rotor ends at the next speed
+                    gain = steps + 0.5 + 1.0 / (12.0 * steps)
                     x[ROTOR + i] = speed[at, i]
-                    vehicle.inputs.rotor_command_radps[i] = speed[at, i] + lag * rate
+                    vehicle.inputs.rotor_command_radps[i] = speed[at, i] + gain * change
                 integrate(vehicle, size, model, dt_s)
                 finish_step(x, vehicle, QUATERNION, dt_s)
                 if loaded:
