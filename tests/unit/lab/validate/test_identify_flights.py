@@ -70,6 +70,16 @@ def test_tilted_poses_are_levelled_by_the_accelerometer(flights):
     )  # fmt: skip
 
 
+def test_a_rotor_whose_sensor_skips_is_told(tmp_path):
+    path = tmp_path / "skips"
+    write_flight(path, 4.0, crazyflie(), 3, shown=(1.0, 1.0, 0.5, 1.0))
+    with open_bag(path) as bag:
+        notes = read_recorded(bag, "/quad", crazyflie()).notes
+    assert [note for note in notes if "skip" in note] == [
+        "rotor 2 turns at 0.50 of the others' speed: does its sensor skip?"
+    ]
+
+
 def test_figures_and_what_is_not_told(flights):
     wrong = replace(
         crazyflie(),
