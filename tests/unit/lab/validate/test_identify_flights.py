@@ -113,6 +113,14 @@ def test_the_figure_that_is_off_is_named(flights, name, change):
     assert first.factor == pytest.approx({"mass": 1.05, "inertia": 1.2}[name], rel=0.05)
 
 
+def test_a_log_without_velocities_needs_the_fit_of_motions(logs, tmp_path):
+    output = str(tmp_path / "mine.yaml")
+    args = ["identify", str(logs[0]), "--vehicle", "crazyflie2", "--output", output]
+    result = CliRunner().invoke(main, args)
+    assert result.exit_code == 2
+    assert "add --flights" in result.output
+
+
 def test_identify_writes_a_file_of_several_logs(logs, tmp_path):
     path = tmp_path / "mine.yaml"
     args = ["identify", *map(str, logs), "--vehicle", "crazyflie2", "--output", str(path)]
