@@ -46,10 +46,12 @@ def write_flight(
     seed: int = 1,
     mount_rad: tuple[float, float, float] = (0.0, 0.0, 0.0),
     bias_radps: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    shown: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0),
 ) -> None:
     """Fly a vehicle with smooth random rotor speeds about hover, and write what it would log.
 
-    The poses are those of axes that ``mount_rad`` turns into the vehicle's.
+    The poses are those of axes that ``mount_rad`` turns into the vehicle's; ``shown`` is what the
+    sensors of the rotors show of their speeds.
     """
     mount = Rotation.from_rotvec(mount_rad)
     rng = np.random.default_rng(seed)
@@ -71,7 +73,7 @@ def write_flight(
         micro = stamp_ns // 1000
         rates = np.rad2deg(w_B + np.array(bias_radps))
         g = (truth["a_W"] + [0.0, 0.0, 9.80665]) @ _matrix(q_WB) / 9.80665
-        rpm = np.array(truth["rotor_speed_radps"][:4]) * 30.0 / np.pi
+        rpm = np.array(truth["rotor_speed_radps"][:4]) * shown * 30.0 / np.pi
         fast.append((micro, *rates, *g, *rpm))
         if k % POSE_EVERY == 0:
             pose = Rotation.from_quat(np.roll(q_WB, -1)) * mount.inv()

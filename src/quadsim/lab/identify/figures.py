@@ -147,6 +147,8 @@ def with_figures(
     areas_m2 = (areas_x / density, areas_y / density, areas_z / density)
     thrust = mass_kg * of("thrust")
     flapping = thrust * vehicle.rotor.flapping_rad / vehicle.rotor.radius_m
+    if min(of("turn_x"), of("turn_y"), of("turn_z")) <= 0.0:
+        raise InputError(f"{name}: its rotors do not turn it as they should; try --flights")
     x, y = thrust / of("turn_x"), thrust / of("turn_y")
     torque_ratio_m = vehicle.torque_ratio_m
     z = thrust * torque_ratio_m / of("turn_z")

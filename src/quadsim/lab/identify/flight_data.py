@@ -93,6 +93,8 @@ def read_flight(bag: Bag, namespace: str, odometry: str = "") -> FlightData:
     track = read_track(bag, full, notes)
     if not len(track):
         raise InputError(f"{bag.path}: {full}: no odometry in it is whole")
+    if not (np.isfinite(track.v_W).all() and np.isfinite(track.w_B).all()):
+        raise InputError(f"{bag.path}: {full}: poses without velocities or rates; add --flights")
 
     def signal(name: str, kind: str, reader: Reader, width: int = 0) -> StampedValues:
         """A topic's values; none of so many columns where there is none and need be none."""

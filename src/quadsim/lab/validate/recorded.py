@@ -46,6 +46,8 @@ JUMP_RAD, JUMP_S, THIN_S = 0.15, 10.0, 0.1
 FARTHEST_S = 0.1
 #: A flight is free above this height over its lowest point, where that is on the ground, m.
 FREE_M = 0.15
+#: A rotor that turns at less than this share of the others' speed is told.
+ODD_SHARE = 0.7
 #: A rotor slower than this share of its usual speed idles.
 IDLE_SHARE = 0.3
 
@@ -322,6 +324,7 @@ def read_recorded(bag: Bag, namespace: str, vehicle: VehicleParams) -> RecordedF
     given_s, given = reader.rows("ground_truth/accel", "geometry_msgs/msg/AccelStamped", "w_dot")
     told = len(given) > 0 and np.isfinite(given).all() and np.abs(given).max() > 0.0
     w_dot_B = _columns(time_s, given_s, given) if told else _slope(w_B, dt_s, RATE_SLOPE_S)
+    _note_odd_rotors(speed, log.notes)
     flight = RecordedFlight(
         str(bag.path), dt_s, time_s, p_W, v_W, np.roll(attitude.as_quat(), 1, axis=1), w_B, f_B,
         w_dot_B, speed, _slope(speed, dt_s, 4 * dt_s), reader.voltage(time_s),
@@ -329,6 +332,17 @@ def read_recorded(bag: Bag, namespace: str, vehicle: VehicleParams) -> RecordedF
         recorder, not moving and bool(np.isfinite(f_B).all()), tuple(log.notes),
     )  # fmt: skip
     return replace(flight, free=flight.free & _flies(flight))
+
+
+def _note_odd_rotors(speed: Array, notes: list[str]) -> None:
+    """Say which rotors can hardly have turned as they were recorded."""
+    usual = np.median(speed, axis=0)
+    shares = usual / max(float(np.median(usual)), 1e-9)
+    notes += [
+        f"rotor {i} turns at {share:.2f} of the others' speed: does its sensor skip?"
+        for i, share in enumerate(shares.tolist())
+        if share < ODD_SHARE
+    ]
 
 
 def as_recorded_by(flight: RecordedFlight, recorder: RecorderParams) -> RecordedFlight:

@@ -48,7 +48,7 @@ from quadsim.base.parameters import Vec3
 from quadsim.vehicle.aerodynamics import reference_density
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.propulsion.inflow import LINE_ENDS, descent_loss, induced_velocity
-from quadsim.vehicle.propulsion.parameters import MOMENTUM
+from quadsim.vehicle.propulsion.parameters import MOMENTUM, RESIDUAL_FEATURES
 from quadsim.vehicle.state import ROTOR
 
 if TYPE_CHECKING:
@@ -75,10 +75,18 @@ def _torque_residual(
     speed: float, u: float, v: float, w: float, V: float, r_B: Vec3, c: tuple[float, ...]
 ) -> tuple[float, float]:
     """Torque in N m about x and y that the vehicle's residual adds for one rotor."""
-    roll = r_B[1] * (speed * (c[0] * speed + c[1] * w + c[2] * V) + c[12] * u * u)
-    roll += speed * (c[3] * v + c[10] * w) + w * (c[4] * v + c[11] * u)
-    pitch = r_B[0] * (speed * (c[5] * speed + c[6] * w + c[7] * V) + c[15] * v * v)
-    pitch += speed * (c[8] * u + c[13] * w) + w * (c[9] * u + c[14] * v)
+    roll = r_B[1] * speed * (c[0] * speed + c[1] * w + c[2] * V) + (c[3] * speed + c[4] * w) * v
+    pitch = r_B[0] * speed * (c[5] * speed + c[6] * w + c[7] * V) + (c[8] * speed + c[9] * w) * u
+    return roll, -pitch
+
+
+@inline
+def _asymmetry(
+    speed: float, u: float, v: float, w: float, r_B: Vec3, c: tuple[float, ...]
+) -> tuple[float, float]:
+    """Torque in N m about x and y by the last six numbers of the vehicle's residual."""
+    roll = w * (c[10] * speed + c[11] * u) + c[12] * r_B[1] * u * u
+    pitch = w * (c[13] * speed + c[14] * v) + c[15] * r_B[0] * v * v
     return roll, -pitch
 
 
@@ -142,6 +150,10 @@ def rotor_wrench(
         tz -= params.rotor_directions[i] * params.torque_ratio_m * static
         if rotor.torque_residual_count > 0:
             roll, pitch = _torque_residual(speed, u, v, w, V, r_B, rotor.torque_residual)
+            tx += roll
+            ty += pitch
+        if rotor.torque_residual_count > RESIDUAL_FEATURES:
+            roll, pitch = _asymmetry(speed, u, v, w, r_B, rotor.torque_residual)
             tx += roll
             ty += pitch
     ratio = held.density_ratio

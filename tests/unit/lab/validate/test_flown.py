@@ -54,4 +54,4 @@ def test_the_crazyflie_is_predicted():
 def test_the_slung_load_is_predicted_on_flights_that_were_not_fitted():
     paths = [FLIGHTS / "crazyflie_rpm" / "slung_load" / f"eckart{n}" for n in ("07", "12", "57")]
     rows = {row["horizon_s"]: row for row in judged("crazyflie21_load", paths)["prediction"]}
-    assert rows[0.5]["load_rmse_m"] < 0.05  # asked 0.03
+    assert rows[0.5]["load_rmse_m"] < 0.035  # asked 0.03

@@ -70,6 +70,16 @@ def test_tilted_poses_are_levelled_by_the_accelerometer(flights):
     )  # fmt: skip
 
 
+def test_a_rotor_whose_sensor_skips_is_told(tmp_path):
+    path = tmp_path / "skips"
+    write_flight(path, 4.0, crazyflie(), 3, shown=(1.0, 1.0, 0.5, 1.0))
+    with open_bag(path) as bag:
+        notes = read_recorded(bag, "/quad", crazyflie()).notes
+    assert [note for note in notes if "skip" in note] == [
+        "rotor 2 turns at 0.50 of the others' speed: does its sensor skip?"
+    ]
+
+
 def test_figures_and_what_is_not_told(flights):
     wrong = replace(
         crazyflie(),
@@ -101,6 +111,14 @@ def test_the_figure_that_is_off_is_named(flights, name, change):
     first = rank_suspects(stretches, file, GRAVITY)[0]
     assert first.name == name
     assert first.factor == pytest.approx({"mass": 1.05, "inertia": 1.2}[name], rel=0.05)
+
+
+def test_a_log_without_velocities_needs_the_fit_of_motions(logs, tmp_path):
+    output = str(tmp_path / "mine.yaml")
+    args = ["identify", str(logs[0]), "--vehicle", "crazyflie2", "--output", output]
+    result = CliRunner().invoke(main, args)
+    assert result.exit_code == 2
+    assert "add --flights" in result.output
 
 
 def test_identify_writes_a_file_of_several_logs(logs, tmp_path):
