@@ -59,6 +59,9 @@ TERRAIN = [  # GeoTIFF
 UI = [
     "nicegui>=3.11,<4",
 ]
+BROWSER = [  # tests of quadsim ui in Debian's chromium
+    "playwright>=1.40",
+]
 CLUSTER = [
     *LAB,
     "dask[distributed]>=2025.1",
@@ -74,7 +77,6 @@ TEST = [
     *TERRAIN,
     'evo>=1.38 ; python_version >= "3.11"',  # trajectory errors to compare with
     *UI,
-    "playwright>=1.40",
     "pytest>=8,<9",  # launch_testing needs it below 9
     "pytest-instafail",
     "pytest-timeout",
@@ -171,6 +173,7 @@ setup(
         "terrain": TERRAIN,
         "ui": UI,
         "cluster": CLUSTER,
+        "browser": BROWSER,
         "docs": DOCS,
         "test": TEST,
     },

@@ -14,13 +14,14 @@ from contextlib import closing
 import pytest
 
 pytest.importorskip("nicegui")
-pytest.importorskip("playwright")
+pytest.importorskip("playwright", reason="needs pip install -e .[browser] and Chromium")
 
 from playwright import sync_api
 
 from quadsim.base.surroundings import browser
 
 pytestmark = [
+    pytest.mark.thorough,  # drawing a scene without a graphics card takes both cores
     pytest.mark.skipif(browser() is None, reason="no Chromium on this machine"),
     pytest.mark.timeout(300),
 ]

@@ -141,6 +141,11 @@ class GazeboViewNode(QuadsimNode):
             self._asked_s = now_s
             self.count("poses")
 
+    def destroy_node(self) -> None:
+        """End with the last request given up."""
+        self._mover.give_up()
+        super().destroy_node()
+
     # ---- what Gazebo lends ---------------------------------------------------------------------
 
     def _seen_from(self, frame: str, payload: bytes) -> int:
