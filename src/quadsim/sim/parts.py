@@ -81,7 +81,7 @@ class OwnSensor:
         self.kind = MEASURES.get(measures, -1)
         sigma = np.broadcast_to(np.asarray(getattr(made, "sigma", 0.0), float), 3)
         width = 6 if self.kind == EXTERNAL_POSITION else 3
-        self.covariance = np.diag(np.append(sigma, [0.0] * (width - 3)) ** 2).ravel()
+        self.covariance = np.diag(np.append(sigma * sigma, [0.0] * (width - 3))).ravel()
         self._rows: Any = None
         self._count = 0
 
