@@ -57,6 +57,8 @@ class ViewParams:
 class GazeboViewNode(QuadsimNode):
     """One vehicle, simulated here or real, as a static model of Gazebo."""
 
+    _mover: Any = None  # until a service or a command is found
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("gazebo_view", **kwargs)
         self.params = declare(self, ViewParams())
@@ -143,7 +145,8 @@ class GazeboViewNode(QuadsimNode):
 
     def destroy_node(self) -> None:
         """End with the last request given up."""
-        self._mover.give_up()
+        if self._mover is not None:
+            self._mover.give_up()
         super().destroy_node()
 
     # ---- what Gazebo lends ---------------------------------------------------------------------
