@@ -49,9 +49,9 @@ def fly():
         made.close()
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(autouse=True)
 def _one_at_a_time(tmp_path_factory):
-    """Firmware has fixed ports: of several workers one flies, the others wait."""
+    """Firmware has fixed ports: one test flies, others wait."""
     with (tmp_path_factory.getbasetemp().parent / "firmware.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
