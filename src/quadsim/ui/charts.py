@@ -81,7 +81,7 @@ def positions(log: FlightLog) -> list[Panel]:
     ]
 
 
-def position_errors(log: FlightLog) -> list[Panel]:
+def error_panels(log: FlightLog) -> list[Panel]:
     """Estimate minus truth within three stated deviations."""
     estimate = next(iter(log.estimates.values()), None)
     if estimate is None or not len(log.truth) or not len(estimate):
@@ -125,7 +125,7 @@ def motors(log: FlightLog) -> list[Panel]:
 
 
 #: What the live plots show, by title.
-VIEWS = {"position": positions, "error": position_errors, "attitude": attitudes, "rotors": motors}
+VIEWS = {"position": positions, "error": error_panels, "attitude": attitudes, "rotors": motors}
 
 
 def step_panels(steps: StepsFlown, before: StepsFlown | None, windy: bool) -> list[Panel]:

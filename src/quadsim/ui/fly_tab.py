@@ -16,7 +16,7 @@ from quadsim.sim.log import ERROR, WARN
 from quadsim.ui.charts import VIEWS, WINDOW_S, options
 from quadsim.ui.choices import RATES, WINDS, description, scenarios
 from quadsim.ui.live_flight import LiveFlight
-from quadsim.ui.parts import DENSE, errors_told, file_choice, heading
+from quadsim.ui.parts import DENSE, errors_told, file_choice, title
 from quadsim.ui.space import CAMERAS, Space
 from quadsim.ui.workspace import Workspace
 
@@ -81,7 +81,7 @@ class FlyTab:
         def keep(name: str) -> Callable[[Any], None]:
             return lambda event: setattr(setup, name, event.value)
 
-        heading("Flight")
+        title("Flight")
         names = list(dict.fromkeys([*scenarios(), setup.scenario]))
         scenario = ui.select(
             names, label="scenario", value=setup.scenario, on_change=keep("scenario"),
@@ -245,7 +245,7 @@ class FlyTab:
         toggle = ui.toggle(list(VIEWS), value=self._view, on_change=choose)
         toggle.props("dense unelevated no-caps size=sm spread").classes("w-full").mark("view")
         self._chart = ui.echart({}).classes("w-full h-[46vh] lg:h-auto lg:grow min-h-0")
-        heading("Events")
+        title("Events")
         self._log = ui.log(max_lines=300).classes("w-full h-40 text-xs").mark("events")
 
     def _refresh(self) -> None:
@@ -290,7 +290,7 @@ class FlyTab:
     # ---- disturbances and faults ---------------------------------------------------------------
 
     def _build_disturbances(self) -> None:
-        heading("Push")
+        title("Push")
         with ui.row().classes("w-full gap-3 flex-nowrap items-center"):
             with ui.element("div").classes("grid grid-cols-3 gap-0.5 shrink-0"):
                 for icon, direction in PUSHES.items():
@@ -299,7 +299,7 @@ class FlyTab:
             with ui.column().classes("grow gap-0"):
                 self._force = _slider("of the weight", 5, 100, 30, 5, "{:.0f} %")
                 self._duration = _slider("for", 0.1, 2.0, 0.5, 0.1, "{:.1f} s")
-        heading("Wind and motors")
+        title("Wind and motors")
         with ui.row().classes("w-full gap-3 flex-nowrap items-center"):
             with ui.column().classes("grow gap-0"):
                 self._wind = _slider("wind", 0, 15, 5, 0.5, "{:.1f} m/s")
@@ -344,7 +344,7 @@ class FlyTab:
             self._refresh()
 
     def _build_faults(self) -> None:
-        heading("Sensor fault")
+        title("Sensor fault")
         with ui.row().classes("w-full gap-2 flex-nowrap"):
             kinds = ["gnss", "imu", "magnetometer", "barometer", "rangefinder"]
             self._sensor = ui.select(kinds, value="gnss", on_change=self._fit_faults)

@@ -26,7 +26,7 @@ def errors_told() -> Iterator[None]:
         ui.notify(" ".join(str(error).split()), type="negative", timeout=8000, close_button="close")
 
 
-def heading(text: str) -> None:
+def title(text: str) -> None:
     """The title of a group of controls."""
     ui.label(text).classes("text-xs font-bold uppercase tracking-wide opacity-60 mt-2")
 

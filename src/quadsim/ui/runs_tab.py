@@ -9,7 +9,7 @@ from nicegui import run, ui
 
 from quadsim.api.flight import Flight
 from quadsim.base.errors import InputError
-from quadsim.ui.parts import DENSE, errors_told, heading
+from quadsim.ui.parts import DENSE, errors_told, title
 from quadsim.ui.workspace import AS_RECORDED, Workspace
 
 ESTIMATORS = (AS_RECORDED, "eskf", "ekf7", "smoother", "gps_ins", "blind")
@@ -55,7 +55,7 @@ class RunsTab:
                 self._namespace = ui.input("vehicle", value="/quad").props(DENSE).classes("w-28")
                 self._button = ui.button("Open", icon="folder_open", on_click=self._open)
                 self._button.props("dense unelevated no-caps").classes("px-3").mark("open")
-            heading("Runs")
+            title("Runs")
             columns = [
                 {"name": name, "label": name, "field": name, "sortable": True,
                  "align": "left" if name in ("run", "verdict") else "right"}

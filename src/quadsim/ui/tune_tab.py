@@ -14,7 +14,7 @@ from quadsim.base.whole_files import write_whole
 from quadsim.lab.tune.loop_margins import LEAST_GAIN, LEAST_PHASE_DEG
 from quadsim.ui.charts import options, step_panels
 from quadsim.ui.gain_bench import GAINS, Gain, GainBench, Tried
-from quadsim.ui.parts import DENSE, errors_told, heading
+from quadsim.ui.parts import DENSE, errors_told, title
 from quadsim.ui.workspace import Workspace
 
 #: A slider goes up to so many times the file's gain, or to this where the file's is 0.
@@ -48,7 +48,7 @@ class TuneTab:
     # ---- what is tuned -------------------------------------------------------------------------
 
     def _build_choice(self) -> None:
-        heading("Vehicle and gains")
+        title("Vehicle and gains")
         bench = self._workspace.bench
         names = ("vehicle", "sensors", "autopilot")
         folders = ("vehicles", "sensors/suites", "autopilots")
@@ -99,7 +99,7 @@ class TuneTab:
         self._sliders = {}
         with self._gains:
             for group, gains in groupby(GAINS, key=lambda gain: gain.group):
-                heading(group)
+                title(group)
                 for gain in gains:
                     self._sliders[gain] = self._slider(gain)
             with ui.row().classes("w-full gap-1 pt-2"):

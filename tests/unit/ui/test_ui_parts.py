@@ -20,7 +20,7 @@ from quadsim.control.parameters import AutopilotParams
 from quadsim.lab.tune.step_flights import AXES, fly_steps, make_flights
 from quadsim.lab.tune.tuning import load_vehicle
 from quadsim.sim.scenario import load_scenario
-from quadsim.ui.charts import VIEWS, WINDOW_S, options, position_errors, step_panels
+from quadsim.ui.charts import VIEWS, WINDOW_S, error_panels, options, step_panels
 from quadsim.ui.choices import WINDS, FlightSetup, description, scenarios
 from quadsim.ui.gain_bench import GAINS, GainBench
 from quadsim.ui.models import ModelStore, as_gltf
@@ -81,7 +81,7 @@ def test_keys_and_files_are_those_of_the_command():
 def test_the_error_is_estimate_minus_truth(flown):
     """Against plain interpolation."""
     truth, estimate = flown.truth, flown.estimate
-    for axis, panel in enumerate(position_errors(flown.log)):
+    for axis, panel in enumerate(error_panels(flown.log)):
         error, high, low = panel.curves
         true = np.interp(error.time_s, truth.stamp_ns * 1e-9, truth.p_W[:, axis])
         there = np.isin(estimate.stamp_ns * 1e-9, error.time_s)

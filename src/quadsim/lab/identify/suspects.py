@@ -55,7 +55,7 @@ class Suspect:
     explained: float
 
 
-def scaled(vehicle: VehicleParams, suspect: str, factor: float) -> VehicleParams:
+def with_factor(vehicle: VehicleParams, suspect: str, factor: float) -> VehicleParams:
     """A vehicle of which one suspect is so much larger."""
     figures = [UnknownFigure(name, 1.0) for name in SUSPECTS[suspect]]
     return with_values(vehicle, figures, factor * start_figures(vehicle, figures))
@@ -76,7 +76,7 @@ def rank_suspects(
         name: [
             (moved - error) / math.log1p(STEP)
             for moved, error in zip(
-                _errors(flights, scaled(vehicle, name, 1.0 + STEP), gravity_mps2),
+                _errors(flights, with_factor(vehicle, name, 1.0 + STEP), gravity_mps2),
                 errors,
                 strict=True,
             )

@@ -27,7 +27,7 @@ FEATURES = (
 TELLS = "quadsim: reset, pause and steps of a flight; vehicles are those of the launch"
 
 
-class Simulation(Protocol):
+class Steppable(Protocol):
     """What makes simulated time; :class:`~quadsim.ros.parts.simulated_time.SimulatedTime`."""
 
     paused: bool
@@ -60,7 +60,7 @@ class SimulationServices:
     """
 
     def __init__(
-        self, node: Any, simulation: Simulation, truths: Callable[[], Mapping[str, Any]]
+        self, node: Any, simulation: Steppable, truths: Callable[[], Mapping[str, Any]]
     ) -> None:
         self._simulation, self._truths = simulation, truths
         self._stopped_ns = -1  # when it was stopped
