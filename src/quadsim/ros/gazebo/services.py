@@ -233,9 +233,13 @@ class CommandMover:
             f'name: "{self._model}", position: {{x: {x!r}, y: {y!r}, z: {z!r}}},'
             f" orientation: {{w: {q_w!r}, x: {q_x!r}, y: {q_y!r}, z: {q_z!r}}}"
         )
-        self._process = subprocess.Popen(
-            [*self._words, pose], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
+        try:
+            self._process = subprocess.Popen(
+                [*self._words, pose], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            )
+        except OSError as error:  # the command is gone, or no process can be made
+            self.refusal = f"{self._words[0]}: {error.strerror}"
+            return False
         return True
 
     def give_up(self) -> None:

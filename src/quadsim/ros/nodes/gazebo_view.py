@@ -57,8 +57,6 @@ class ViewParams:
 class GazeboViewNode(QuadsimNode):
     """One vehicle, simulated here or real, as a static model of Gazebo."""
 
-    _mover: Any = None  # until a service or a command is found
-
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("gazebo_view", **kwargs)
         self.params = declare(self, ViewParams())
@@ -145,7 +143,7 @@ class GazeboViewNode(QuadsimNode):
 
     def destroy_node(self) -> None:
         """End with the last request given up."""
-        if self._mover is not None:
+        if hasattr(self, "_mover"):  # else it found neither service nor command
             self._mover.give_up()
         super().destroy_node()
 
