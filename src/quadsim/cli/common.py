@@ -127,9 +127,11 @@ def staged(folder: Path) -> Iterator[Path]:
     try:
         yield scratch
         scratch.chmod(0o755)  # mkdtemp makes it private
-        if folder.is_dir():
-            folder.rmdir()  # empty, as run_folder saw to
-        scratch.rename(folder)
+        if folder.is_dir():  # empty, or with the bag that the run wrote into it
+            for path in scratch.iterdir():
+                path.rename(folder / path.name)
+        else:
+            scratch.rename(folder)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written ({error.strerror})") from None
     finally:

@@ -128,8 +128,10 @@ def test_a_run_is_loaded_and_replayed(tmp_path, flown):
     from quadsim.cli.main import main
 
     args = f"sim --scenario hover --seed 7 --duration 20 --no-report --output {tmp_path}/run"
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as ended:
         main([*args.split(), "--bag", f"{tmp_path}/run/bag"])
+    assert ended.value.code == 0
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {"bag", "summary.json"}
     loaded = quadsim.load(tmp_path / "run")
     np.testing.assert_allclose(loaded.truth.p_W[-1], flown.truth.p_W[-1], atol=1e-3)
     scored = quadsim.replay(tmp_path / "run" / "bag", ["eskf", "smoother"])
