@@ -107,15 +107,7 @@ class SwarmLaunch:
         Raises:
             InputError: of the scenario.
         """
-        scenario = self.scenario.load(vehicles=self.count)
-        options = GraphOptions(
-            count=scenario.file.vehicles,
-            rate=self.rate,
-            arm=self.arm,
-            bag=bag_of(self.record),
-            recording=self.recording,
-        )
-        return describe_swarm(scenario, options, self.swarm)
+        return _of_launch(self)
 
 
 @dataclass(frozen=True)
@@ -137,12 +129,18 @@ class FirmwareLaunch:
         Raises:
             InputError: of the scenario.
         """
-        scenario = self.scenario.load(vehicles=self.count)
-        options = GraphOptions(
-            count=scenario.file.vehicles,
-            rate=self.rate,
-            arm=self.arm,
-            bag=bag_of(self.record),
-            recording=self.recording,
-        )
-        return describe_swarm(scenario, options, self.swarm, self.source)
+        return _of_launch(self, self.source)
+
+
+def _of_launch(
+    launch: SwarmLaunch | FirmwareLaunch, source: FirmwareSource | None = None
+) -> list[NodeSpec]:
+    scenario = launch.scenario.load(vehicles=launch.count)
+    options = GraphOptions(
+        count=scenario.file.vehicles,
+        rate=launch.rate,
+        arm=launch.arm,
+        bag=bag_of(launch.record),
+        recording=launch.recording,
+    )
+    return describe_swarm(scenario, options, launch.swarm, source)
