@@ -33,6 +33,8 @@ case "$*" in
 esac
 echo "${0##*/} $*" >>"$CALLS"
 case "$*" in
+*"pip config list"*) echo "${FAKE_PIP_CONFIG:-}" ;;
+*"uv pip install"*"${FAKE_NO_UV:-no such thing}"*) exit 1 ;;
 *"pip install"*editable*)
     echo "bytecode: ${PYTHONDONTWRITEBYTECODE-as usual}" >>"$CALLS"
     [ -z "${FAKE_SLEEP:-}" ] || exec sleep "$FAKE_SLEEP" # no fork, which a signal can miss
@@ -124,7 +126,7 @@ def test_first_call_sets_up_and_then_does_the_job(checkout: Checkout) -> None:
     ]
     calls = checkout.calls()
     assert any(call.endswith("--editable .[ros,firmware,lab,terrain]") for call in calls)
-    assert all("--constraint constraints.txt" in call for call in calls if "pip" in call)
+    assert all("--constraint constraints.txt" in call for call in calls if "install" in call)
     assert "python -m quadsim.precompile" not in calls  # fly compiles what it needs
     assert calls[-1] == "quadsim fly --scenario a b"
 
@@ -273,7 +275,25 @@ def test_what_the_user_set_is_kept(checkout: Checkout) -> None:
 
 def test_installs_compiled_python_whatever_the_environment_says(checkout: Checkout) -> None:
     checkout.run("doctor", PYTHONDONTWRITEBYTECODE="1")
-    assert "bytecode: as usual" in checkout.calls()
+    calls = checkout.calls()
+    assert "bytecode: as usual" in calls
+    assert all("--compile-bytecode" in call for call in calls if "uv pip" in call)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"FAKE_PIP_CONFIG": "global.index-url='https://packages.example.org/simple'"},
+        {"FAKE_PIP_CONFIG": ":env:.no-index='1'"},
+        {"FAKE_NO_UV": "editable"},
+    ],
+)
+def test_pip_installs_what_uv_cannot(checkout: Checkout, given: dict[str, str]) -> None:
+    """uv does not read pip's settings, which may name an index of a company."""
+    assert checkout.run("doctor", **given).returncode == 0
+    *by_uv, install = checkout.installs()
+    assert install.startswith("python -m pip install")
+    assert len(by_uv) == ("FAKE_NO_UV" in given)
 
 
 @pytest.mark.parametrize("python", ["/nowhere/python3", "../fake"])
