@@ -289,7 +289,7 @@ def test_installs_compiled_python_whatever_the_environment_says(checkout: Checko
     ],
 )
 def test_pip_installs_what_uv_cannot(checkout: Checkout, given: dict[str, str]) -> None:
-    """uv does not read pip's settings, which may name an index of a company."""
+    """Uv does not read pip's settings, which may name an index of a company."""
     assert checkout.run("doctor", **given).returncode == 0
     *by_uv, install = checkout.installs()
     assert install.startswith("python -m pip install")

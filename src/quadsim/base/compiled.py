@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, TypeVar, cast, overload
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
-
-
-@contextmanager
-def _hidden(module: str) -> Iterator[None]:
-    """Let an optional module look as if it were not installed, unless it is there already."""
-    if module in sys.modules:
-        yield
-        return
-    sys.modules[module] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        del sys.modules[module]
-
-
-with _hidden("coverage"):  # numba imports it, 40 ms, to see whether somebody measures
-    import numba
 
 F = TypeVar("F", bound=Callable[..., object])
 R = TypeVar("R", bound="Record")

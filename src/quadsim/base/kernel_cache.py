@@ -73,6 +73,17 @@ OLD_S = 3600.0
 _WRITABLE: set[str] = set()
 
 
+@cache
+def _folder(of_file: str, module: str, file: Path) -> str:
+    """Where kernels of a file lie; Numba's own choice for it is ``of_file``."""
+    # a cached kernel is loaded as of its module, and a user's may have several names
+    folder = Path(of_file) / module
+    if file.is_relative_to(PACKAGE):  # a place that does not say where the package lies
+        above = Path(os.environ["NUMBA_CACHE_DIR"])
+        folder = above / file.relative_to(PACKAGE).with_suffix("")
+    return str(folder / sources_digest(file)[:16])
+
+
 class SourcesLocator(UserProvidedCacheLocator):
     """A folder for each state of the sources that a kernel depends on.
 
@@ -82,13 +93,7 @@ class SourcesLocator(UserProvidedCacheLocator):
 
     def __init__(self, py_func: Any, py_file: str) -> None:
         super().__init__(py_func, py_file)  # type: ignore[no-untyped-call]
-        file = Path(py_file)
-        # a cached kernel is loaded as of its module, and a user's may have several names
-        folder = Path(self._cache_path) / py_func.__module__
-        if file.is_relative_to(PACKAGE):  # a place that does not say where the package lies
-            above = Path(os.environ["NUMBA_CACHE_DIR"])
-            folder = above / file.relative_to(PACKAGE).with_suffix("")
-        self._cache_path = str(folder / sources_digest(file)[:16])
+        self._cache_path = _folder(self._cache_path, py_func.__module__, Path(py_file))
 
     def ensure_cache_path(self) -> None:
         """Make the folder, once in a process, and remove those of older sources."""
@@ -111,66 +116,3 @@ def remove_old(folder: Path) -> None:
         with suppress(OSError):  # another process removes it too
             if other != folder and time.time() - other.stat().st_mtime > OLD_S:
                 shutil.rmtree(other)
-
-
-@cache
-def lean_library() -> Any:
-    """Class of loaded kernels of which LLVM's own form is parsed when a caller is compiled.
-
-    The cache keeps it beside the code, for the kernels that call this one. Numba parses it whenever
-    it loads the code, which is two thirds of the time to load.
-
-    Raises:
-        ImportError, AttributeError: this Numba lacks what is changed here, none of which is public.
-    """
-    from llvmlite import binding as llvm
-    from numba.core.codegen import JITCodeLibrary, JitEngine
-
-    _ = JITCodeLibrary._unserialize, JITCodeLibrary._get_module_for_linking
-    _ = JITCodeLibrary.get_pointer_to_function, JitEngine._load_defined_symbols
-    no_code = bytes(llvm.parse_assembly("").as_bitcode())
-
-    class LoadedLibrary(JITCodeLibrary):
-        """A kernel's code."""
-
-        _unparsed: bytes | None = None
-
-        @classmethod
-        def _unserialize(cls, codegen: Any, state: Any) -> Any:
-            name, kind, data = state
-            if kind != "object":
-                return super()._unserialize(codegen, state)  # type: ignore[no-untyped-call]
-            machine_code, bitcode = data
-            self: Any = super()._unserialize(  # type: ignore[no-untyped-call]
-                codegen, (name, kind, (machine_code, no_code))
-            )
-            self._shared_module, self._unparsed = None, bitcode
-            return self
-
-        def get_pointer_to_function(self, name: str) -> Any:
-            """Address of a function of the kernel's own; 0 if it has none of that name."""
-            if self._unparsed is not None and name.encode() in self._unparsed:
-                self._codegen._engine._defined_symbols.add(name)
-            return super().get_pointer_to_function(name)  # type: ignore[no-untyped-call]
-
-        def _get_module_for_linking(self) -> Any:
-            if self._unparsed is not None:
-                self._shared_module = llvm.parse_bitcode(self._unparsed)
-                engine: Any = self._codegen._engine
-                engine._load_defined_symbols(self._shared_module)
-                self._unparsed = None
-            return super()._get_module_for_linking()  # type: ignore[no-untyped-call]
-
-    return LoadedLibrary
-
-
-def load_lean() -> None:
-    """Let Numba load kernels by :func:`lean_library`: 0.4 s of each start."""
-    with suppress(ImportError, AttributeError):  # else they are loaded as ever
-        from numba.core.codegen import JITCPUCodegen
-
-        _ = JITCPUCodegen._library_class
-        JITCPUCodegen._library_class = lean_library()
-
-
-load_lean()

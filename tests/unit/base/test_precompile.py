@@ -104,19 +104,6 @@ def test_kernels_of_other_sources_lie_apart_and_go_when_they_are_old(tmp_path):
     assert left(tmp_path) == ["own", "recent"]
 
 
-def test_a_numba_that_is_otherwise_inside_loads_kernels_its_own_way(monkeypatch):
-    codegen = pytest.importorskip("numba.core.codegen")
-    ours, own = codegen.JITCPUCodegen._library_class, codegen.JITCodeLibrary
-    assert issubclass(ours, own)
-    monkeypatch.setattr(codegen.JITCPUCodegen, "_library_class", own)
-    monkeypatch.delattr(codegen.JitEngine, "_load_defined_symbols")
-    kernel_cache.lean_library.cache_clear()
-    kernel_cache.load_lean()
-    assert codegen.JITCPUCodegen._library_class is own
-    monkeypatch.undo()
-    assert codegen.JITCPUCodegen._library_class is ours
-
-
 def test_a_filled_folder_is_one_of_these_sources(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels-x"))
     assert not kernel_folder.is_filled()
@@ -129,18 +116,6 @@ def test_a_filled_folder_is_one_of_these_sources(tmp_path, monkeypatch):
 def run_alone(code):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return done.stdout.split()
-
-
-def test_numba_does_not_import_coverage_and_others_can():
-    code = (
-        "import sys, quadsim.base.compiled\n"
-        "print('coverage' in sys.modules)\n"
-        "sys.modules['coverage'] = quadsim\n"  # here it may not be installed
-        "del sys.modules['quadsim.base.compiled']\n"
-        "import quadsim.base.compiled\n"
-        "print(sys.modules['coverage'] is quadsim)\n"
-    )
-    assert run_alone(code) == ["False", "True"]
 
 
 def test_a_scenario_is_read_and_described_without_a_kernel():
