@@ -6,15 +6,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from quadsim.bag.profiles import Recording
 from quadsim.base.errors import InputError
 from quadsim.base.options import option
+from quadsim.drivers.crazyflies import robots_of
 from quadsim.ros.graph.graph import NodeSpec, recorder_parameters, source_of
 from quadsim.ros.graph.options import (
     SCENARIO_SAYS,
     SIM,
     Arm,
+    CrazyswarmOptions,
     FirmwareSource,
     GraphOptions,
     Record,
@@ -54,6 +57,7 @@ def describe_swarm(
     options: GraphOptions,
     how: SwarmOptions | None = None,
     source: FirmwareSource | None = None,
+    offered: CrazyswarmOptions | None = None,
 ) -> list[NodeSpec]:
     """Nodes of a swarm's graph: the swarm, and the recorder if there is a bag.
 
@@ -62,6 +66,7 @@ def describe_swarm(
         options: how; ``rate`` 0 is as fast as possible.
         how: what the swarm publishes and takes.
         source: the firmware that flies, if it is not ours.
+        offered: what else the vehicles are steered by.
 
     Raises:
         InputError: an option of graphs in which each vehicle has nodes of its own.
@@ -81,6 +86,7 @@ def describe_swarm(
         "auto_start": options.arm,
         **asdict(how or SwarmOptions()),
         **asdict(source or FirmwareSource()),
+        **asdict(offered or CrazyswarmOptions()),
     }
     nodes = [NodeSpec("swarm", "/", parameters)]
     if options.bag is not None:
@@ -97,6 +103,7 @@ class SwarmLaunch:
     count: int | None = option(None, "vehicles", ge=1, le=1000, unset=SCENARIO_SAYS)
     rate: float = option(1.0, "simulated over wall time; 0 is as fast as possible", ge=0.0)
     swarm: SwarmOptions = field(default_factory=SwarmOptions)
+    crazyswarm: CrazyswarmOptions = field(default_factory=CrazyswarmOptions)
     record: Record = "false"
     recording: Recording = field(default_factory=lambda: Recording("swarm"))
     arm: Arm = False
@@ -107,7 +114,9 @@ class SwarmLaunch:
         Raises:
             InputError: of the scenario.
         """
-        scenario = self.scenario.load(vehicles=self.count)
+        path = self.crazyswarm.crazyflies
+        robots = robots_of(Path(path)) if path else ()
+        scenario = self.scenario.load(vehicles=len(robots) or self.count)
         options = GraphOptions(
             count=scenario.file.vehicles,
             rate=self.rate,
@@ -115,7 +124,7 @@ class SwarmLaunch:
             bag=bag_of(self.record),
             recording=self.recording,
         )
-        return describe_swarm(scenario, options, self.swarm)
+        return describe_swarm(scenario, options, self.swarm, offered=self.crazyswarm)
 
 
 @dataclass(frozen=True)
