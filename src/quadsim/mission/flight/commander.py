@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 #: Age of a streamed setpoint at which the vehicle levels out, and at which its motors stop, s
 #: (supervisor.c: COMMANDER_WDT_TIMEOUT_STABILIZE, COMMANDER_WDT_TIMEOUT_SHUTDOWN).
 LEVEL_S, SHUTDOWN_S = 0.5, 2.0
-#: Trajectories that the firmware knows (crtp_commander_high_level.h), and pieces that its memory
-#: holds: 4096 bytes, 132 for each.
-TRAJECTORIES, PIECES = 10, 31
+#: Trajectories that the firmware knows (crtp_commander_high_level.h), and pieces that it counts.
+#: Its memory has room for 31, but an example of Crazyswarm2, multi_trajectory, uploads 32.
+TRAJECTORIES, PIECES = 10, 255
 #: States on the ground from which a request takes off.
 GROUNDED = ("disarmed", "armed", "landed", "stopped")
 #: A number that is asked for is refused beyond this: m, m/s, rad, s.

@@ -75,9 +75,7 @@ class Crazyswarm:
             text = robot_description(scenario.vehicle, suite, f"{robot.name}/")
             look.publish(String(data=text.replace(f"{robot.name}/base_link", robot.name)))
         self._server = self._parameters()
-        for i, robot in enumerate(robots):
-            self._listen(robot.name, (i,))
-        self._listen("all", range(len(robots)))
+        self._listens = False
         self._attach = node.wall_timer(ATTACH_S, self._join)
 
     def _parameters(self) -> Node:
@@ -99,6 +97,20 @@ class Crazyswarm:
         if self._node.executor is not None:
             self._node.executor.add_node(self._server)
             self._node.destroy_timer(self._attach)
+
+    @property
+    def _ready(self) -> bool:
+        """Whether every vehicle can be armed: a script flies as soon as there are services."""
+        managers = [loop.manager for loop in self._loops]
+        return all(one.estimate.refusal(one.battery.charge) is None for one in managers)
+
+    def _listen_to_all(self) -> None:
+        """Offer everything, the services of all of them last: scripts wait for those."""
+        for i, robot in enumerate(self._robots):
+            self._listen(robot.name, (i,))
+        self._listen("all", range(len(self._robots)))
+        self._listens = True
+        self._node.get_logger().info(f"Crazyswarm2: {len(self._robots)} vehicles can be flown")
 
     def _listen(self, name: str, whose: Sequence[int]) -> None:
         """Subscriptions and services of one vehicle or of all."""
@@ -167,6 +179,8 @@ class Crazyswarm:
 
     def publish(self, stamp_ns: int, tick_ns: int) -> None:
         """Publish what is due since the last tick."""
+        if not self._listens and self._ready:
+            self._listen_to_all()
         if due(POSE_NS, stamp_ns - tick_ns, stamp_ns):
             self._publish_motion(stamp_ns)
         if due(STATUS_NS, stamp_ns - tick_ns, stamp_ns):
