@@ -21,9 +21,7 @@ from quadsim.ros.messages import crazyswarm as module
 from quadsim.ros.messages.cdr import MessageError
 from quadsim.ros.nodes.swarm import SwarmNode
 
-PIECE = "float32[] poly_x\nfloat32[] poly_y\nfloat32[] poly_z\nfloat32[] poly_yaw\n"
-    "float32[] poly_x\nfloat32[] poly_y\nfloat32[] poly_z\nfloat32[] poly_yaw\nDuration duration"
-)
+ROWS = "".join(f"float32[] poly_{axis}\n" for axis in ("x", "y", "z", "yaw"))
 DEFINITIONS = {
     "srv/Takeoff": "uint8 group_mask\nfloat32 height\nDuration duration",
     "srv/Land": "uint8 group_mask\nfloat32 height\nDuration duration",
@@ -39,7 +37,7 @@ DEFINITIONS = {
     "msg/Position": "Header header\nfloat32 x\nfloat32 y\nfloat32 z\nfloat32 yaw",
     "msg/VelocityWorld": "Header header\nVector3 vel\nfloat32 yaw_rate",
     "msg/Status": "Header header\nuint16 supervisor_info\nfloat32 battery_voltage\nuint8 pm_state",
-    "msg/Piece": PIECE + "Duration duration",
+    "msg/Piece": ROWS + "Duration duration",
 }
 STANDARD = {
     kind.__name__: kind for kind in (Duration, Point, Pose, Twist, Vector3, Header)
