@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from quadsim.geometry.rotation import yaw_of
-from quadsim.mission.flight.commander import Commander
+from quadsim.mission.flight.commander import PIECES, Commander
 from quadsim.mission.trajectories.pieces import Piece
 from quadsim.ros.messages.cdr import MessageError, xyz
 from quadsim.ros.messages.commands import quaternion_of
@@ -43,7 +43,7 @@ def _upload(commander: Commander, request: Any) -> str | None:
                 for row in (piece.poly_x, piece.poly_y, piece.poly_z, piece.poly_yaw)
             ),
         )
-        for piece in request.pieces
+        for piece in request.pieces[: PIECES + 1]  # more are refused, however many there are
     ]
     return commander.upload(request.trajectory_id, request.piece_offset, pieces)
 

@@ -147,6 +147,10 @@ class Crazyswarm:
         self, name: str, full: str, whose: Sequence[int], request: Any, response: Any
     ) -> Any:
         """Obey a service; the answer has no room for a refusal, so that is logged."""
+        if name == "set_group_mask":
+            params = [f"{self._robots[i].name}.params.{GROUP_MASK}" for i in whose]
+            self._server.set_parameters([Parameter(p, value=request.group_mask) for p in params])
+            return response
         mask = request.group_mask if name in OF_GROUPS else 0
         for commander in self._commanders(whose):
             if commander.addressed(mask):
