@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -11,15 +12,14 @@ pytest.importorskip("rclpy")
 
 from builtin_interfaces.msg import Duration
 from geometry_msgs.msg import Point, Pose, Twist, Vector3
-from rclpy.context import Context
 from std_msgs.msg import Header
 
-from quadsim.base.errors import InputError
 from quadsim.control.parameters import FlightParams
 from quadsim.mission.flight.flight import FlightManager
 from quadsim.ros.messages import crazyswarm as module
 from quadsim.ros.messages.cdr import MessageError
-from quadsim.ros.nodes.swarm import SwarmNode
+from quadsim.ros.nodes.swarm import make
+from quadsim.ros.runtime.runtime import run
 
 ROWS = "".join(f"float32[] poly_{axis}\n" for axis in ("x", "y", "z", "yaw"))
 DEFINITIONS = {
@@ -145,13 +145,17 @@ def test_status():
     assert (status.battery_voltage, status.pm_state) == (3.5, module.LOW_POWER)
 
 
-def test_without_the_package_one_line_says_so(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "crazyflie_interfaces", None)
-    context = Context()
-    context.init(domain_id=100)
-    overrides = {"scenario": "crazyswarm", "offer": "crazyswarm2"}
-    try:
-        with pytest.raises(InputError, match=r"install ros-.*crazyflie-interfaces"):
-            SwarmNode(context=context, overrides=overrides)
-    finally:
-        context.try_shutdown()
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("offer", "crazyswarm2", "install ros-$ROS_DISTRO-crazyflie-interfaces"),
+        ("offer", "something", "'something' is not known; allowed: one of none, crazyswarm2"),
+        ("crazyflies", "nowhere.yaml", "nowhere.yaml: cannot be read"),
+    ],
+)
+def test_what_is_wrong_is_one_line(monkeypatch, capfd, name, value, words):
+    monkeypatch.setitem(sys.modules, "crazyflie_interfaces", None)
+    given = ["--ros-args", "-p", "scenario:=crazyswarm", "-p", f"{name}:={value}"]
+    assert run([make], given, domain=100) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert words in line

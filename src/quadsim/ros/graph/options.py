@@ -183,10 +183,9 @@ class CrazyswarmOptions:
     offer: Annotated[
         str,
         Option(
-            "services and topics of others that are offered, too; empty: none",
-            choices=("", "crazyswarm2"),
+            "services and topics of others that are offered, too", choices=("none", "crazyswarm2")
         ),
-    ] = ""
+    ] = "none"
     crazyflies: Annotated[
         str, Option("a crazyflies.yaml: which vehicles, their names and places; empty: cf1, ...")
     ] = ""

@@ -59,6 +59,9 @@ class SwarmNodeParams(CrazyswarmOptions, FirmwareSource, SwarmOptions):
 class SwarmNode(QuadsimNode):
     """All vehicles, stepped from mission tick to mission tick."""
 
+    _flown: Flown | None = None
+    _crazyswarm: Crazyswarm | None = None
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("swarm", **kwargs)
         self._name = declare_one(self, "scenario", "formation", "what they fly")
@@ -69,7 +72,6 @@ class SwarmNode(QuadsimNode):
         path = self.params.crazyflies
         self._robots = robots_of(Path(path)) if path else ()
         self._count = len(self._robots) or self.params.count
-        self._flown: Flown | None = None
         scenario = self._read()
         self._count = scenario.file.vehicles
         self.swarm = self._make(scenario)
@@ -83,8 +85,7 @@ class SwarmNode(QuadsimNode):
         self._commands = [
             VehicleCommands(self, namespace, self.params.steered) for namespace in self.namespaces
         ]
-        self._crazyswarm = None
-        if self.params.offer:
+        if self.params.offer == "crazyswarm2":
             robots = self._robots or numbered(
                 [(*pose[:2], 0.0) for pose in scenario.file.start.poses(self._count)]
             )
