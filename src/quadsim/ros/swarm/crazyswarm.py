@@ -21,7 +21,7 @@ from quadsim.drivers.crazyflies import Robot
 from quadsim.gazebo.urdf import robot_description
 from quadsim.mission.flight.commander import Commander
 from quadsim.ros.messages.cdr import put_xyz, refuse
-from quadsim.ros.messages.crazyswarm import OF_GROUPS, PACKAGE, SERVICES, SETPOINTS, put_status
+from quadsim.ros.messages.crazyflie import OF_GROUPS, PACKAGE, SERVICES, SETPOINTS, put_status
 from quadsim.ros.messages.transforms import WorldTransforms
 from quadsim.ros.messages.world import make_time
 from quadsim.ros.runtime import qos, topics

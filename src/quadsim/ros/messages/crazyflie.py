@@ -29,7 +29,7 @@ ON_BATTERY, LOW_POWER = 0, 3
 Answer = Callable[[Commander, Any], str | None]
 
 
-def seconds(duration: Any) -> float:
+def duration_of(duration: Any) -> float:
     """A Duration in s."""
     return float(duration.sec + 1e-9 * duration.nanosec)
 
@@ -37,7 +37,7 @@ def seconds(duration: Any) -> float:
 def _upload(commander: Commander, request: Any) -> str | None:
     pieces = [
         Piece(
-            seconds(piece.duration),
+            duration_of(piece.duration),
             tuple(
                 tuple(map(float, row))
                 for row in (piece.poly_x, piece.poly_y, piece.poly_z, piece.poly_yaw)
@@ -55,16 +55,16 @@ def _start(commander: Commander, request: Any) -> str | None:
 
 
 def _go_to(commander: Commander, request: Any) -> str | None:
-    duration_s = seconds(request.duration)
+    duration_s = duration_of(request.duration)
     return commander.go_to(xyz(request.goal), request.yaw, duration_s, request.relative)
 
 
 #: Name of each service to its type, and what it does; the last of ``all`` is offered last.
 SERVICES: Mapping[str, tuple[str, Answer]] = {
     "takeoff": (
-        f"{PACKAGE}/srv/Takeoff", lambda c, r: c.take_off(r.height, seconds(r.duration))
+        f"{PACKAGE}/srv/Takeoff", lambda c, r: c.take_off(r.height, duration_of(r.duration))
     ),
-    "land": (f"{PACKAGE}/srv/Land", lambda c, r: c.land(r.height, seconds(r.duration))),
+    "land": (f"{PACKAGE}/srv/Land", lambda c, r: c.land(r.height, duration_of(r.duration))),
     "go_to": (f"{PACKAGE}/srv/GoTo", _go_to),
     "upload_trajectory": (f"{PACKAGE}/srv/UploadTrajectory", _upload),
     "start_trajectory": (f"{PACKAGE}/srv/StartTrajectory", _start),
