@@ -10,8 +10,10 @@ import pytest
 import yaml
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
 from sensor_msgs.msg import Imu, MagneticField, NavSatFix
-from std_srvs.srv import SetBool, Trigger
+from std_srvs.srv import Empty, SetBool, Trigger
 
 from quadsim.base.files import find
 from quadsim.ros.messages.world import stamp_ns_of
@@ -118,3 +120,51 @@ def test_a_formation_is_flown_recorded_and_judged_for_each(fly, short):
     assert set(summary["nodes"]) == {"/swarm", "/recorder"}
     assert summary["tracking"]["position_rmse_m"] < 0.3
     assert run.nothing_left()
+
+
+@pytest.fixture
+def robots(tmp_path):
+    """Two Crazyflies of a crazyflies.yaml."""
+    path = tmp_path / "crazyflies.yaml"
+    kept = {"enabled": True, "type": "cf21", "uri": "radio://0/80/2M/E7E7E7E707"}
+    places = {"cf7": [0.0, 0.0, 0.0], "cf8": [1.0, 0.5, 0.0]}
+    robots = {name: kept | {"initial_position": place} for name, place in places.items()}
+    path.write_text(yaml.safe_dump({"robots": robots, "robot_types": {"cf21": {}}}))
+    return path
+
+
+def test_a_swarm_offers_what_crazyswarm2_does(bench, robots):
+    """Where its messages are installed: two Crazyflies, one of which is in a group."""
+    interfaces = pytest.importorskip("crazyflie_interfaces.srv")
+    overrides = {"scenario": "crazyswarm", "offer": "crazyswarm2", "paused": True}
+    node = bench.add(
+        SwarmNode(context=bench.context, overrides=overrides | {"crazyflies": str(robots)})
+    )
+    poses = bench.heard(PoseStamped, "/cf8/pose")
+    bench.until(lambda: node.count_subscribers("/cf8/pose") == 1)
+    for _ in range(100):
+        node._step()
+    bench.until(lambda: poses)
+    assert poses[0].pose.position.x == pytest.approx(1.0, abs=0.05)
+    mask = Parameter("cf8.params.hlCommander.groupmask", value=2).to_parameter_msg()
+    asked = SetParameters.Request(parameters=[mask])
+    assert (
+        bench.call(SetParameters, "/crazyflie_server/set_parameters", asked).results[0].successful
+    )
+    managers = [loop.manager for loop in node.swarm.loops]
+    bench.until(lambda: managers[1].commander.group_mask == 2)
+    takeoff = interfaces.Takeoff.Request(group_mask=2, height=1.0)
+    bench.call(interfaces.Takeoff, "/all/takeoff", takeoff)  # without a duration: refused
+    assert [manager.state for manager in managers] == ["disarmed", "disarmed"]
+    takeoff.duration.sec = 2
+    bench.call(interfaces.Takeoff, "/all/takeoff", takeoff)
+    assert [manager.state for manager in managers] == ["disarmed", "commanded"]
+    for _ in range(150):
+        node._step()
+    assert managers[1].estimate.p_W[2] == pytest.approx(1.0, abs=0.1)
+    mask = Parameter("all.params.hlCommander.groupmask", value=4).to_parameter_msg()
+    asked = SetParameters.Request(parameters=[mask])
+    bench.call(SetParameters, "/crazyflie_server/set_parameters", asked)
+    bench.until(lambda: [one.commander.group_mask for one in managers] == [4, 4])
+    bench.call(Empty, "/all/emergency", Empty.Request())
+    assert managers[1].state == "stopped"

@@ -64,12 +64,14 @@ KNOWN = {
 PARTS = {"controller", "estimator", "sensor", "planner", "wind"}
 LATER = {
     "sim": {"autopilot", *PARTS},
-    "swarm": {"autopilot", "split_mb", "split_s", "compression", *PARTS},
+    "swarm": {
+        "autopilot", "split_mb", "split_s", "compression", "offer", "crazyflies", *PARTS,
+    },
     "firmware": {"autopilot", "split_s", "compression", *PARTS},
     "gazebo": {"autopilot", *PARTS},
     "hil": {"split_s", "compression", "firmware", "executable", "port", "firmware_parameters"},
     "replay": set(),
-}
+}  # fmt: skip
 
 
 def value(text: str) -> float | str:

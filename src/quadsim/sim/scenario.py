@@ -130,11 +130,23 @@ class StartParams:
     layout: Annotated[
         str, Spec("of several: a line to the south, or a formation", choices=LAYOUTS)
     ] = "line"
+    positions_m: Annotated[
+        tuple[Vec3, ...],
+        Spec("of each vehicle, on the ground, instead of a layout: x, y, z", "m", ge=-1e5, le=1e5),
+    ] = ()
     charge: Annotated[float, Spec("of the battery", "1", gt=0.0, le=1.0)] = 1.0
 
     def poses(self, count: int) -> list[tuple[float, float, float]]:
-        """Give x and y in m and yaw in rad of each of ``count`` vehicles."""
+        """Give x and y in m and yaw in rad of each of ``count`` vehicles.
+
+        Raises:
+            InputError: fewer positions are given than vehicles.
+        """
         yaw = math.radians(self.yaw_deg)
+        if self.positions_m:
+            if len(self.positions_m) < count:
+                raise InputError(f"start.positions_m: {len(self.positions_m)} for {count} vehicles")
+            return [(x, y, yaw) for x, y, _ in self.positions_m[:count]]
         if self.layout == "line":
             return [(self.x_m, self.y_m - i * self.spacing_m, yaw) for i in range(count)]
         apart = places(self.layout, count, self.spacing_m, yaw).tolist()

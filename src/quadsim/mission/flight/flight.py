@@ -1,8 +1,8 @@
 """The flight manager: requests from outside, one step per tick, and what leads where.
 
 What each state does by itself is in ``states``, what ends or bends a flight in ``rules``, commands
-in ``commands``, the mission in ``mission_items``, sticks in ``pilot``, the ways back to the mission
-in ``detours``, the end in ``landing``.
+in ``commands``, those of a Crazyflie in ``commander``, the mission in ``mission_items``, sticks in
+``pilot``, the ways back to the mission in ``detours``, the end in ``landing``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from quadsim.base.records import MODE_DESCEND, MODE_IDLE, MODE_STOP
 from quadsim.control.parameters import DEFAULT_POSITION, FlightParams, PositionParams
 from quadsim.mission.flight import states
 from quadsim.mission.flight.battery import Battery
+from quadsim.mission.flight.commander import Commander
 from quadsim.mission.flight.commands import Commands
 from quadsim.mission.flight.detours import Hold, Recovery, WayHome
 from quadsim.mission.flight.estimate_check import MISSING, ZERO, EstimateCheck
@@ -82,6 +83,7 @@ class FlightManager:
         self.reference = Reference(params, self.estimate, self.ground, goals)
         self.battery = Battery(params.failsafe)
         self.commands: Commands = Commands(self, position)
+        self.commander: Commander = Commander(self, position)
         self.command_pose, self.command_velocity = self.commands.pose, self.commands.velocity
         self.command_trajectory, self.take_range = self.commands.trajectory, self.ground.take
         if any(getattr(item, "height", "") == "above_ground" for item in items):
@@ -358,6 +360,14 @@ class FlightManager:
         self.landing.at_ns = None
         if self.state == "mission":
             self.mission.suspend()
+
+    def leave_ground(self) -> None:
+        """Take note of where it stands: heights count from here, and home is here."""
+        p_W = self.estimate.p_W
+        self.takeoff_ns, self.home = self.now_ns, p_W[:2]
+        self.ground_m = p_W[2]
+        self.ground.set_level(p_W[2])
+        self.reference.stand()
 
     def climb(self, height_m: float, speed_mps: float = 0.0) -> None:
         """Take off, straight up to a height above the ground here."""

@@ -245,7 +245,7 @@ def _without(states: tuple[str, ...], *names: str) -> tuple[str, ...]:
 
 _EN_ROUTE = _without(FLYING, "recovery", *LANDINGS)
 _PLACED = tuple(name for name in _EN_ROUTE if STATES[name].placed)
-_UNPILOTED = _without(_EN_ROUTE, *PILOTED)
+_UNPILOTED = _without(_EN_ROUTE, *PILOTED, "commanded")
 _NOT_UNDER_WAY = ("takeoff", "hold")  # states in which it is not yet, or not knowingly, on its way
 
 
@@ -267,7 +267,7 @@ def _hold(flight: FlightManager, reason: str) -> None:
 
 #: The gravest first.
 RULES = (
-    FailsafeRule(_falls, _pull_up, _without(FLYING, "manual")),
+    FailsafeRule(_falls, _pull_up, _without(FLYING, "manual", "commanded")),
     FailsafeRule(_is_off_course, _disbelieve, FLYING, slow=True),
     FailsafeRule(_is_critical, _land_here, _without(FLYING, "failsafe_landing"), slow=True),
     FailsafeRule(_is_low, _go_home, _without(FLYING, *LANDINGS), slow=True),

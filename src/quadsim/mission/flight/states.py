@@ -26,11 +26,7 @@ def _spool_up(flight: FlightManager) -> None:
     spooled = flight.since_s(flight.entered_ns) >= flight.params.spool_up_s
     if not spooled or not (mission.started or pilot.lifts):
         return
-    p_W = flight.estimate.p_W
-    flight.takeoff_ns, flight.home = flight.now_ns, p_W[:2]
-    flight.ground_m = p_W[2]
-    flight.ground.set_level(p_W[2])
-    flight.reference.stand()
+    flight.leave_ground()
     if pilot.lifts:
         mission.skip_takeoff()
         flight.ground.use()
@@ -93,6 +89,7 @@ STATES = {
     "velocity": FlightState(
         lambda flight: flight.commands.velocity_tick(), steered=True, placed=False
     ),
+    "commanded": FlightState(lambda flight: flight.commander.tick(), steered=True),
     "returning": FlightState(lambda flight: flight.way_home.tick(), steered=True),
     "hold": FlightState(lambda flight: flight.hold.tick(), placed=False),
     "assisted": FlightState(lambda flight: flight.pilot.assisted_tick(), placed=False),

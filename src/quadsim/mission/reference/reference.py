@@ -227,6 +227,11 @@ class Reference:
             start = (p, v, ZERO, yaw_now, yaw_rate)
         self._begin_leg(start, goal_W, yaw, duration_s)
 
+    def reach(self, start: Motion, goal_W: Vec3, yaw: float, duration_s: float) -> None:
+        """Fly from a motion in W to rest at a pose in a given time, whatever the limits are."""
+        self.above = False
+        self._begin_leg(start, goal_W, yaw, duration_s)
+
     def approach(
         self,
         goal_W: Vec3,

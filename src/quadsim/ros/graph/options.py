@@ -177,6 +177,21 @@ class SwarmOptions:
 
 
 @dataclass(frozen=True)
+class CrazyswarmOptions:
+    """What else a swarm's vehicles are steered by; docs/crazyswarm2.md."""
+
+    offer: Annotated[
+        str,
+        Option(
+            "services and topics of others that are offered, too", choices=("none", "crazyswarm2")
+        ),
+    ] = "none"
+    crazyflies: Annotated[
+        str, Option("a crazyflies.yaml: which vehicles, their names and places; empty: cf1, ...")
+    ] = ""
+
+
+@dataclass(frozen=True)
 class FirmwareSource:
     """Other people's firmware that flies the vehicles of a node; docs/firmware.md."""
 

@@ -6,15 +6,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from quadsim.bag.profiles import Recording
 from quadsim.base.errors import InputError
 from quadsim.base.options import option
+from quadsim.drivers.crazyflies import robots_of
 from quadsim.ros.graph.graph import NodeSpec, recorder_parameters, source_of
 from quadsim.ros.graph.options import (
     SCENARIO_SAYS,
     SIM,
     Arm,
+    CrazyswarmOptions,
     FirmwareSource,
     GraphOptions,
     Record,
@@ -54,6 +57,7 @@ def describe_swarm(
     options: GraphOptions,
     how: SwarmOptions | None = None,
     source: FirmwareSource | None = None,
+    offered: CrazyswarmOptions | None = None,
 ) -> list[NodeSpec]:
     """Nodes of a swarm's graph: the swarm, and the recorder if there is a bag.
 
@@ -62,6 +66,7 @@ def describe_swarm(
         options: how; ``rate`` 0 is as fast as possible.
         how: what the swarm publishes and takes.
         source: the firmware that flies, if it is not ours.
+        offered: what else the vehicles are steered by.
 
     Raises:
         InputError: an option of graphs in which each vehicle has nodes of its own.
@@ -81,6 +86,7 @@ def describe_swarm(
         "auto_start": options.arm,
         **asdict(how or SwarmOptions()),
         **asdict(source or FirmwareSource()),
+        **asdict(offered or CrazyswarmOptions()),
     }
     nodes = [NodeSpec("swarm", "/", parameters)]
     if options.bag is not None:
@@ -97,6 +103,7 @@ class SwarmLaunch:
     count: int | None = option(None, "vehicles", ge=1, le=1000, unset=SCENARIO_SAYS)
     rate: float = option(1.0, "simulated over wall time; 0 is as fast as possible", ge=0.0)
     swarm: SwarmOptions = field(default_factory=SwarmOptions)
+    crazyswarm: CrazyswarmOptions = field(default_factory=CrazyswarmOptions)
     record: Record = "false"
     recording: Recording = field(default_factory=lambda: Recording("swarm"))
     arm: Arm = False
@@ -107,7 +114,10 @@ class SwarmLaunch:
         Raises:
             InputError: of the scenario.
         """
-        return _of_launch(self)
+        path = self.crazyswarm.crazyflies
+        robots = robots_of(Path(path)) if path else ()
+        flown = _flown(self, len(robots) or self.count)
+        return describe_swarm(*flown, self.swarm, offered=self.crazyswarm)
 
 
 @dataclass(frozen=True)
@@ -129,13 +139,13 @@ class FirmwareLaunch:
         Raises:
             InputError: of the scenario.
         """
-        return _of_launch(self, self.source)
+        return describe_swarm(*_flown(self, self.count), self.swarm, self.source)
 
 
-def _of_launch(
-    launch: SwarmLaunch | FirmwareLaunch, source: FirmwareSource | None = None
-) -> list[NodeSpec]:
-    scenario = launch.scenario.load(vehicles=launch.count)
+def _flown(
+    launch: SwarmLaunch | FirmwareLaunch, count: int | None
+) -> tuple[Scenario, GraphOptions]:
+    scenario = launch.scenario.load(vehicles=count)
     options = GraphOptions(
         count=scenario.file.vehicles,
         rate=launch.rate,
@@ -143,4 +153,4 @@ def _of_launch(
         bag=bag_of(launch.record),
         recording=launch.recording,
     )
-    return describe_swarm(scenario, options, launch.swarm, source)
+    return scenario, options

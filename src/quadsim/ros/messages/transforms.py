@@ -120,3 +120,23 @@ class Transforms:
                 ]
             )
         )
+
+
+class WorldTransforms:
+    """Bodies in one frame.
+
+    Args:
+        node: whose publisher this is.
+        frame: name of that frame.
+    """
+
+    def __init__(self, node: QuadsimNode, frame: str) -> None:
+        self._message, self._frame = _tf_message(node), frame
+        if self._message is not None:
+            self._publisher = node.create_publisher(self._message, "/tf", RELIABLE)
+
+    def publish(self, stamp_ns: int, poses: Mapping[str, tuple[Any, Any]]) -> None:
+        """Publish position in m and quaternion of each body, by the name of its frame."""
+        if self._message is not None and poses:
+            moved = [_stamped(stamp_ns, self._frame, body, *pose) for body, pose in poses.items()]
+            self._publisher.publish(self._message(transforms=moved))

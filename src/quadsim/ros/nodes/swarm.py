@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
 
 from quadsim.base.errors import FlightError, InputError
 from quadsim.base.parameters import Spec
+from quadsim.drivers.crazyflies import numbered, robots_of
 from quadsim.firmware.fly import Flown, flown_by
-from quadsim.ros.graph.options import FirmwareSource, SwarmOptions
+from quadsim.ros.graph.options import CrazyswarmOptions, FirmwareSource, SwarmOptions
 from quadsim.ros.graph.vehicles import vehicle_namespaces
 from quadsim.ros.messages.world import make_clock, make_datum
 from quadsim.ros.nodes.description import Description
@@ -26,6 +28,7 @@ from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.params import declare, declare_one
 from quadsim.ros.runtime.resets import RESET
 from quadsim.ros.runtime.runtime import entry_points
+from quadsim.ros.swarm.crazyswarm import Crazyswarm
 from quadsim.ros.swarm.outputs import SwarmOutputs
 from quadsim.sim.closed_loop import TICK_HZ
 from quadsim.sim.log import ERROR, OK, WARN
@@ -42,7 +45,7 @@ STATUS_TICKS = 10
 
 
 @dataclass(frozen=True)
-class SwarmNodeParams(FirmwareSource, SwarmOptions):
+class SwarmNodeParams(CrazyswarmOptions, FirmwareSource, SwarmOptions):
     """How the node runs."""
 
     count: Annotated[int, Spec("vehicles; 0: as the scenario says", ge=0, le=1000)] = 0
@@ -56,6 +59,9 @@ class SwarmNodeParams(FirmwareSource, SwarmOptions):
 class SwarmNode(QuadsimNode):
     """All vehicles, stepped from mission tick to mission tick."""
 
+    _flown: Flown | None = None
+    _crazyswarm: Crazyswarm | None = None
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("swarm", **kwargs)
         self._name = declare_one(self, "scenario", "formation", "what they fly")
@@ -63,8 +69,9 @@ class SwarmNode(QuadsimNode):
             declare_one(self, "overrides", "", "keys of the scenario given otherwise, as YAML")
         )
         self.params = declare(self, SwarmNodeParams())
-        self._count = self.params.count
-        self._flown: Flown | None = None
+        path = self.params.crazyflies
+        self._robots = robots_of(Path(path)) if path else ()
+        self._count = len(self._robots) or self.params.count
         scenario = self._read()
         self._count = scenario.file.vehicles
         self.swarm = self._make(scenario)
@@ -78,6 +85,11 @@ class SwarmNode(QuadsimNode):
         self._commands = [
             VehicleCommands(self, namespace, self.params.steered) for namespace in self.namespaces
         ]
+        if self.params.offer == "crazyswarm2":
+            robots = self._robots or numbered(
+                [(*pose[:2], 0.0) for pose in scenario.file.start.poses(self._count)]
+            )
+            self._crazyswarm = Crazyswarm(self, robots, scenario)
         self._descriptions = [Description(self, namespace) for namespace in self.namespaces]
         self._tell(scenario)
         rate, paused = self.params.rate, self.params.paused
@@ -102,7 +114,9 @@ class SwarmNode(QuadsimNode):
         given = dict(self._overrides or {})
         if self._count:
             given["vehicles"] = self._count  # their missions are checked, not those of the file
-        scenario = load_scenario(self._name, **given)
+        places = [list(robot.initial_position) for robot in self._robots]
+        changes = {"start.positions_m": places} if places else {}
+        scenario = load_scenario(self._name, changes, **given)
         rate_hz = self.params.motion_rate_hz
         if rate_hz > scenario.imu.rate_hz:
             raise InputError(
@@ -144,6 +158,8 @@ class SwarmNode(QuadsimNode):
             commands.tell_mission()
             commands.tell(())
             description.tell(scenario.vehicle, scenario.file.sensors)
+        if self._crazyswarm is not None:
+            self._crazyswarm.begin(self.swarm.loops)
 
     @property
     def stamp_ns(self) -> int:
@@ -177,6 +193,8 @@ class SwarmNode(QuadsimNode):
 
     def destroy_node(self) -> None:
         """End the firmware, too."""
+        if self._crazyswarm is not None:
+            self._crazyswarm.close()
         if self._flown is not None:
             self._flown.close()
         super().destroy_node()
@@ -211,6 +229,8 @@ class SwarmNode(QuadsimNode):
         self._computed_ns += time.thread_time_ns() - begin_ns
         self._clock_output.publish(make_clock(self.stamp_ns))
         self._outputs.publish(swarm, self._begun_ns)
+        if self._crazyswarm is not None:
+            self._crazyswarm.publish(self.stamp_ns, TICK_NS)
         self._ticks += 1
         for i, (commands, loop) in enumerate(zip(self._commands, swarm.loops, strict=True)):
             if loop.events or (self._ticks + i) % STATUS_TICKS == 0:
