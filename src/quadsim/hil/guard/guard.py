@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.base.parameters import Vec3
+from quadsim.control.avoidance import reach_braking
 from quadsim.geometry.rotation import Quat, yaw_of
 from quadsim.hil.guard.faults import Fault, Watched
 from quadsim.hil.guard.frames import Means, MotionAlignment, turned_words
-from quadsim.hil.guard.law import ZERO, Moment, entered, safe_command
+from quadsim.hil.guard.law import ZERO, Moment, Safe, entered, safe_command
 from quadsim.hil.guard.output import STATES, GuardEvent, GuardOutput
 from quadsim.hil.guard.parameters import FASTEST_MPS, GuardParams
 from quadsim.hil.guard.pose import refused_pose
@@ -41,6 +42,10 @@ BRAKED_S = 2.0
 DOUBTFUL_MPS = 0.5
 #: Motion as slow as that is compared with the commands for so long, s.
 FORGET_S = 30.0
+#: Slower, before another vehicle, it is held up by it, m/s; and a wish that is none.
+HELD_UP_MPS = 0.1
+#: A vehicle that no guard flies is taken to fly on for so long before it brakes, s.
+UNGUARDED_S = 1.0
 #: A measured velocity answers to commands up to this much older than latency and brakes explain, s.
 SLACK_S = 0.3
 
@@ -87,6 +92,8 @@ class Guard:
         self._held_since_ns: int | None = None
         self._fault: Fault | None = None
         self._entered_ns: int | None = None  # since when hits are within the keep-out
+        self._blocked_ns: int | None = None  # since when a neighbour is in the way
+        self._told_blocked = False
         self._watched.begin()
         self._alignment.forget()
         self._means.forget()
@@ -161,6 +168,33 @@ class Guard:
     def expect_shapes(self, missing: str = "") -> None:
         """There are such things, so without them there is no flight; ``missing``: why not now."""
         self._sight.expects_shapes, self._sight.missing = True, missing
+
+    def expect_neighbours(self, radii_m: Mapping[str, float]) -> None:
+        """There are vehicles with guards of their own: by name, the keep-out of each, m."""
+        self._sight.neighbours.expect(radii_m)
+
+    def take_neighbour(self, name: str, stamp_ns: int, now_ns: int, points_W: Any) -> str | None:
+        """The reach of one of them, (N, 3) in W; without a point: it does not know."""
+        return self._sight.neighbours.take(name, stamp_ns, now_ns, points_W)
+
+    def reach(self, now_ns: int) -> Array | None:
+        """(M, 3) points in W whose hull holds where the vehicle will be if zero is commanded.
+
+        Without a point where its place cannot be relied on; None before there is a pose.
+        """
+        pose, vehicle = self._poses.pose, self.params.vehicle
+        if pose is None:
+            return None
+        age_s = self._poses.age_s(now_ns)
+        if age_s > self.params.watch.pose_stale_s or self._watched.misled:
+            return np.zeros((0, 3))
+        if self.enabled:
+            moving_W, delay_s = self._moving(now_ns, pose.v_W, age_s), -self._zero_s(now_ns)
+        else:
+            moving_W, delay_s = pose.v_W[None], UNGUARDED_S
+        delay_s = max(age_s + vehicle.latency_s + delay_s, 0.0)
+        points: Array = pose.p_W + reach_braking(moving_W, delay_s, vehicle.brake_mps2)
+        return points
 
     def take_wish(self, now_ns: int, v_W: Vec3, yaw_rate_radps: float) -> str | None:
         """The velocity in W that somebody wants; it is as old as its coming, whatever its stamp."""
@@ -351,6 +385,7 @@ class Guard:
             if safe.v_W.any():
                 words = f"{words}; gives way to: {safe.why}"
             return self._send(now_ns, safe.v_W, 0.0, words, safe.margin_m)
+        self._watch_blocked(now_ns, safe)
         most = self.params.limits.yaw_rate_max_radps
         yaw_rate = min(max(self._yaw_rate, -most), most)
         why = safe.why or ("motion and commands may be turned" if doubtful else "")
@@ -360,6 +395,18 @@ class Guard:
         else:
             self._state = LIMITING if why else PASSING
         return self._send(now_ns, safe.v_W, yaw_rate, why, safe.margin_m)
+
+    def _watch_blocked(self, now_ns: int, safe: Safe) -> None:
+        """Tell it once where another vehicle leaves no way."""
+        slow, wished = (math.sqrt(v @ v) < HELD_UP_MPS for v in (safe.v_W, self._wish_W))
+        if not (slow and not wished and safe.why.startswith("neighbour")):
+            self._blocked_ns, self._told_blocked = None, False
+            return
+        self._blocked_ns = now_ns if self._blocked_ns is None else self._blocked_ns
+        limit_s = self.params.neighbours.blocked_s
+        if self._since_s(self._blocked_ns, now_ns) >= limit_s and not self._told_blocked:
+            self._told_blocked = True
+            self._tell(1, f"no way past {safe.why} for {limit_s:g} s; one of both has to give way")
 
     # ---- what was commanded --------------------------------------------------------------------
 

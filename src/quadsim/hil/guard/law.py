@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.control.avoidance import (
+    TOLERANCE_M,
     Obstacles,
     half_spaces,
     project,
@@ -79,6 +80,12 @@ def ramped(wish_W: Array, last_W: Array, change_mps: float) -> Array:
         return wish_W
     ramp: Array = last_W + step * (change_mps / size)
     return ramp
+
+
+def turned_right(x_W: Array, angle_rad: float) -> Array:
+    """A vector turned to the right about up: vehicles that meet pass each other on one side."""
+    c, s = math.cos(angle_rad), math.sin(angle_rad)
+    return np.array((c * x_W[0] + s * x_W[1], c * x_W[1] - s * x_W[0], x_W[2]))
 
 
 def away(path: Path, wish_W: Array) -> tuple[Array, float]:
@@ -231,6 +238,9 @@ class _Command:
             for path in paths(self._ahead_s)
         ]
         self._rooms = rooms_of(limits, p_W)
+        zero_answer_s = max(self._answer_s - moment.zero_s, 0.0)
+        self._braking = reach_braking(moving_W, zero_answer_s, vehicle.brake_mps2)
+        self._halves = sight.neighbours.halves(now_ns, p_W, self._braking, vehicle.margin_m)
 
     def safe(self) -> Safe:
         """The command; where it leads along or away from obstacles, that may be unseen."""
@@ -288,6 +298,12 @@ class _Command:
             wanted, why = wanted * (self._sight_m / way_m), "range of sight"
         seed = stop_point(self._moment.last_W, look_s, brake)
         still, bound, words = still_planes(self._params, self._near, seed, self._rooms)
+        halves = self._halves
+        if np.any(halves.normal_W @ wanted > halves.law_m + TOLERANCE_M):
+            wanted = turned_right(wanted, math.radians(self._params.neighbours.right_deg))
+        still = np.concatenate((still, halves.normal_W))
+        bound = np.concatenate((bound, halves.law_m))
+        words = [*words, *halves.words]
         added_mps = 0.0
         if bound.min() < 0.0:
             out = way_out(still, bound)
@@ -340,6 +356,7 @@ class _Command:
         still = float(
             np.min(self._rooms + self._params.limits.beyond_m - (points @ BOX.T).max(axis=0))
         )
+        still = min(still, self._halves.room(points))
         outside = self._outside
         return still, room(points, outside.o_W, outside.keep_out_m, outside.upright)[0]
 
@@ -365,10 +382,7 @@ class _Command:
             )
             return min(still, fixed), min(fixed, moving)
 
-        zero_answer_s = max(self._answer_s - self._moment.zero_s, 0.0)
-        brake = self._params.vehicle.brake_mps2
-        braking = reach_braking(self._moment.moving_W, zero_answer_s, brake)
-        stop_fixed, stop_margin = rooms(braking)
+        stop_fixed, stop_margin = rooms(self._braking)
         inside = len(self._outside.o_W) < len(self._near.o_W) or len(shapes) < len(rows)
         for command in (v_W, 0.5 * v_W):
             if not command.any():

@@ -253,6 +253,30 @@ class WatchParams:
 
 
 @dataclass(frozen=True)
+class NeighbourParams:
+    """How vehicles with guards of their own keep apart."""
+
+    height_ratio: Annotated[
+        float,
+        Spec(
+            "distance that is kept above and below over that beside: a rotor blows downwards",
+            ge=1.0,
+            le=10.0,
+        ),
+    ] = 3.0
+    timeout_s: Annotated[
+        float,
+        Spec("for so long the keep-out of a silent one grows, then brake", "s", gt=0.0, le=5.0),
+    ] = 0.5
+    right_deg: Annotated[
+        float, Spec("turn of a wish that leads to another vehicle", "deg", ge=0.0, le=80.0)
+    ] = 30.0
+    blocked_s: Annotated[
+        float, Spec("standing before another vehicle for so long is told", "s", gt=0.0, le=600.0)
+    ] = 5.0
+
+
+@dataclass(frozen=True)
 class GuardParams:
     """A file of ``config/guards``."""
 
@@ -261,6 +285,7 @@ class GuardParams:
     vehicle: VehicleAssumptions = field(default_factory=VehicleAssumptions)
     sight: SightParams = field(default_factory=SightParams)
     watch: WatchParams = field(default_factory=WatchParams)
+    neighbours: NeighbourParams = field(default_factory=NeighbourParams)
 
     @property
     def keep_out_m(self) -> float:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 from std_msgs.msg import String
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
-from quadsim.base.parameters import load
+from quadsim.base.parameters import Spec, Vec3, load
 from quadsim.hil.guard.gate import CommandGateParams
 from quadsim.hil.guard.parameters import GuardParams
 from quadsim.ros.drivers.inputs import (
@@ -24,6 +25,7 @@ from quadsim.ros.drivers.inputs import (
     ResetWatch,
     converter,
     find_source,
+    moved,
     profile_of,
     topic_of,
 )
@@ -58,12 +60,31 @@ OWN_ODOMETRY = ("odometry/autopilot",)
 Take = Callable[[bytes], "bytes | None"]
 
 
+@dataclass(frozen=True)
+class OriginParams:
+    """Where the map of the vehicle's own autopilot begins."""
+
+    origin_W_m: Annotated[
+        Vec3, Spec("in ours, with the same axes: added to its odometry", "m", ge=-1e5, le=1e5)
+    ] = (0.0, 0.0, 0.0)
+
+
+def shifted(convert: Take, move: Callable[[bytes], bytes]) -> Take:
+    """A conversion, and a shift of what comes of it."""
+
+    def take(payload: bytes) -> bytes | None:
+        made = convert(payload)
+        return None if made is None else move(made)
+
+    return take
+
+
 class DriverNode(QuadsimNode):
     """Passes on what drivers publish, and sends what they take.
 
     Parameters: ``drivers`` (a chain, as of ``ros.graph.driver_choice.choose``), ``topics`` (those
-    of ours that it gives), ``driver_namespace``, ``alone``, ``send``, ``relay``; ``config`` (a file
-    of config/guards) and the fields of it that the gate holds commands to (``limits``, ``watch``).
+    of ours that it gives), ``driver_namespace``, ``alone``, ``origin_W_m``, ``send``, ``relay``;
+    ``config`` (a file of config/guards) and the fields of it that the gate holds commands to (``limits``, ``watch``).
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -74,6 +95,7 @@ class DriverNode(QuadsimNode):
         )
         before = declare_one(self, "driver_namespace", "", "before the driver's topics: /uav1")
         alone = declare_one(self, "alone", True, "there is one vehicle")
+        self._origin_W = declare(self, OriginParams()).origin_W_m
         send = declare_one(self, "send", True, "take commands, and ask the vehicle for things")
         words = (
             "poses from outside that the vehicle's estimator gets: pose (external/pose_stamped),"
@@ -219,7 +241,10 @@ class DriverNode(QuadsimNode):
         if ours in OWN_ODOMETRY and topic.type.startswith(PACKAGE):
             self._resets[source] = ResetWatch(topic)
         ways = self._ways.setdefault(source, [])
-        ways.append((ours, converter(topic, self._prefix, self._place.name)))
+        convert = converter(topic, self._prefix, self._place.name, self._place.alone)
+        if ours in OWN_ODOMETRY and any(self._origin_W):
+            convert = shifted(convert, moved(topic.our_type, self._origin_W))
+        ways.append((ours, convert))
         if len(ways) == 1:
             self._silent[source] = time.monotonic()
             self.create_subscription(

@@ -25,6 +25,7 @@ from quadsim.hil.guard.guard import Guard, GuardOutput, GuardParams, Shape
 from quadsim.ros.messages.cdr import MessageError, brief, refuse, stamp_of
 from quadsim.ros.messages.commands import read_velocity_command
 from quadsim.ros.messages.conversion import OdometryReader
+from quadsim.ros.parts.guard_neighbours import GuardNeighbours
 from quadsim.ros.parts.other_vehicles import Others
 from quadsim.ros.parts.pose_input import PoseInput
 from quadsim.ros.parts.scan_input import PlacedScan, ScanInput
@@ -58,7 +59,8 @@ class GuardNode(QuadsimNode):
     """Passes what is safe; see :mod:`quadsim.hil.guard.guard`.
 
     Parameters: ``config`` (a file of config/guards) and every field of it, ``dead_man.button``,
-    ``autopilot.odometry``; those of :class:`PoseInput`, :class:`ScanInput` and :class:`Others`.
+    ``autopilot.odometry``; those of :class:`PoseInput`, :class:`ScanInput`, :class:`Others` and
+    :class:`GuardNeighbours`.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -93,6 +95,7 @@ class GuardNode(QuadsimNode):
         self._others = Others(self, self._pose.frame, self._now_ns)
         words = "which of joy's buttons; -1: the topic dead_man (Bool) instead"
         self._button = declare_one(self, "dead_man.button", -1, words, ge=-1, le=63)
+        self._neighbours = GuardNeighbours(self, lambda: self._guard, self._now_ns)
         self.listen(topics.COMMAND_VELOCITY, self._on_wish)
         if self._button >= 0:
             self.listen(topics.JOY, self._on_joy, raw=False, reliable=False)
@@ -121,6 +124,7 @@ class GuardNode(QuadsimNode):
     def _expect(self) -> None:
         """Tell a new guard what it may count on."""
         if isinstance(self._guard, Guard):
+            self._neighbours.expect()
             if self._others.tracks:
                 self._guard.expect_shapes(self._others.missing(0, 0, 0.0))
             if self._autopilot == "beside":
@@ -274,6 +278,7 @@ class GuardNode(QuadsimNode):
             self._command.publish(
                 self._template.payload(self._sent_ns, v=said.v_W, w=(0.0, 0.0, said.yaw_rate_radps))
             )
+        self._neighbours.tell(now_ns)
         if said.margin_m < self._least_m:
             self._least_m = said.margin_m
         for event in said.events:
