@@ -8,7 +8,7 @@ import time
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from geometry_msgs.msg import PoseStamped, TwistStamped
+from geometry_msgs.msg import Point32, PolygonStamped, PoseStamped, TwistStamped
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import Joy, LaserScan
 from std_msgs.msg import Bool, String
@@ -351,3 +351,47 @@ def test_a_second_publisher_of_wishes_is_named(bench):
     bench.node.destroy_publisher(second)
     hall.until(lambda: "publish" not in bench.reports["/quad/guard"]["message"])
     hall.until(lambda: hall.reports["wishes_from"] == "1")
+
+
+def test_a_neighbour_with_a_guard_of_its_own_is_heard_and_kept_away_from(bench):
+    """It stands 2 m ahead, where 1 m is kept, of which each may use its half."""
+    hall = Hall(bench, **{"neighbours.names": ["quad2"], "neighbours.keep_out_m": [0.5],
+                          "neighbours.timeout_s": 2.0})  # fmt: skip
+    told = bench.node.create_publisher(PolygonStamped, "/quad2/guard/reach", qos.RELIABLE)
+    reaches = []
+    bench.node.create_subscription(
+        PolygonStamped, "/quad/guard/reach", reaches.append, qos.RELIABLE
+    )
+    said = {"frame": "map", "x": 2.0, "publish": False}
+    publish = hall._publish
+
+    def publish_both() -> None:
+        publish()
+        if said["publish"]:
+            message = PolygonStamped()
+            message.header.frame_id = said["frame"]
+            message.header.stamp = bench.node.get_clock().now().to_msg()
+            message.polygon.points = [Point32(x=said["x"], y=0.0, z=1.5)]
+            told.publish(message)
+
+    hall._publish = publish_both
+    hall.until(lambda: hall.enable().message == "neighbour quad2 not heard")
+    said.update(publish=True, frame="world")
+    hall.until(lambda: hall.reports.get("/quad2/guard/reach wrong frame", "0") != "0")
+    assert hall.enable().message == "neighbour quad2 not heard"
+    said.update(frame="map", x=math.nan)
+    hall.until(lambda: hall.reports.get("/quad2/guard/reach refused", "0") != "0")
+    assert hall.enable().message == "neighbour quad2 not heard"
+    said.update(x=0.7)
+    hall.until(lambda: hall.enable().message == "neighbour quad2 is 0.70 m away; allowed: 1.00")
+    said.update(x=2.0)
+    hall.enabled()
+    hall.until(lambda: hall.reports.get("reason", "").startswith("neighbour quad2"))
+    assert speed(hall) < 1.0
+    # what the others hear of this one
+    assert reaches[-1].header.frame_id == "map"
+    first = reaches[-1].polygon.points[0]
+    assert (first.x, first.y, first.z) == (0.0, 0.0, 1.5)
+    said.update(publish=False)
+    hall.until(lambda: hall.said("neighbour quad2 lost: not heard for"))
+    hall.until(lambda: speed(hall) == 0.0)

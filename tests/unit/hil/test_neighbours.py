@@ -205,9 +205,9 @@ def test_arbitrary_wishes_lead_nobody_into_another(seed):
 
 
 def test_a_reach_holds_where_a_vehicle_is_until_it_stands():
-    """From the moment on that zero alone is commanded; by 5 cm, the pose's way between two steps."""
+    """From when zero alone is commanded on; within 5 cm, a pose's way between two steps."""
     places_W = np.array([(0.0, 0.0, Z), (30.0, 0.0, Z)])
-    fleet = fleet_to(places_W[::-1] + (0.0, 5.0, 0.0), places_W)
+    fleet = fleet_to(np.array([(30.0, 5.0, Z), (0.0, 5.0, Z)]), places_W)
     fleet.run(1.5)
     member = fleet.members["quad1"]
     reach_W = member.guard.reach(fleet.now_ns)
@@ -243,7 +243,7 @@ def test_a_way_that_stays_shut_is_told_once():
     places_W = np.array([(-5.0, 0.0, Z), (0.0, 0.0, Z)])
     goals_W = np.array([(5.0, 0.0, Z), (0.0, 0.0, Z)])
     fleet = fleet_to(goals_W, places_W, params)
-    fleet.run(4.5)
+    fleet.run(6.0)
     assert fleet.words("quad1").count("no way past neighbour quad2 for 1 s") == 1
     assert fleet.members["quad1"].outputs[-1].reason.startswith("neighbour quad2")
     assert fleet.least_m > APART_M

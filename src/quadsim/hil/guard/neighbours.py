@@ -229,4 +229,5 @@ class Neighbours:
             rows.append(np.array((*normal, top, top + half_m, top + law_m)) / size)
             words.append(f"neighbour {name}")
         table = np.array(rows).reshape(-1, 6)
-        return Halves(table[:, :3], *table[:, 3:].T, tuple(words))
+        own_m, bound_m, law_m = table[:, 3:].T
+        return Halves(table[:, :3], own_m, bound_m, law_m, tuple(words))

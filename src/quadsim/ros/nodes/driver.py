@@ -84,7 +84,8 @@ class DriverNode(QuadsimNode):
 
     Parameters: ``drivers`` (a chain, as of ``ros.graph.driver_choice.choose``), ``topics`` (those
     of ours that it gives), ``driver_namespace``, ``alone``, ``origin_W_m``, ``send``, ``relay``;
-    ``config`` (a file of config/guards) and the fields of it that the gate holds commands to (``limits``, ``watch``).
+    ``config`` (a file of config/guards) and the fields of it that the gate holds commands to
+    (``limits``, ``watch``).
     """
 
     def __init__(self, **kwargs: Any) -> None:

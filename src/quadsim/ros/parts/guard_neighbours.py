@@ -12,7 +12,7 @@ from geometry_msgs.msg import Point32, PolygonStamped
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Spec
 from quadsim.hil.guard.guard import Guard
-from quadsim.ros.messages.cdr import MessageError, checked_stamp, refuse, xyz
+from quadsim.ros.messages.cdr import checked_stamp, refuse, xyz
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.frames import FrameCheck
