@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
@@ -13,8 +15,12 @@ from nav_msgs.msg import Odometry
 from sensor_msgs.msg import Joy, LaserScan
 from std_msgs.msg import Bool, String
 from std_srvs.srv import SetBool, Trigger
+from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from quadsim.base.errors import InputError
+from quadsim.geometry.rotation import from_euler, to_euler
+from quadsim.hil.guard.setpoints import Setpoint
+from quadsim.ros.messages.setpoints import make_setpoint, read_attitude_setpoint
 from quadsim.ros.nodes import guard
 from quadsim.ros.runtime import qos
 
@@ -395,3 +401,32 @@ def test_a_neighbour_with_a_guard_of_its_own_is_heard_and_kept_away_from(bench):
     said.update(publish=False)
     hall.until(lambda: hall.said("neighbour quad2 lost: not heard for"))
     hall.until(lambda: speed(hall) == 0.0)
+
+
+def test_an_attitude_passes_as_it_is_until_a_velocity_is_asked_for(bench):
+    """In an empty hall, with the heading of the pose; its limits hold."""
+    high = {"limits.height_min_m": -100.0, "limits.height_max_m": 100.0, "watch.late_s": 0.3}
+    hall = Hall(bench, setpoints=["attitude", "rates", "position"], **high)
+    asked = bench.node.create_publisher(
+        MultiDOFJointTrajectory, "/quad/command_attitude", qos.RELIABLE
+    )
+    passed = []
+    bench.node.create_subscription(
+        MultiDOFJointTrajectory, "/quad/command_attitude/safe", passed.append, qos.RELIABLE
+    )
+    hall.enabled()
+    tilted = Setpoint("attitude", from_euler(0.1, 0.0, 0.0), (0.0, 0.0, 0.2), 9.9)
+    said = {"setpoint": tilted}
+    velocities, hall._wish = hall._wish, SimpleNamespace()
+    hall._wish.publish = lambda _: asked.publish(make_setpoint(said["setpoint"], 1))
+    hall.until(lambda: passed)
+    got = read_attitude_setpoint(passed[-1])
+    assert to_euler(got.q_WB) == pytest.approx((0.1, 0.0, 0.5 * math.pi))
+    assert (got.w_B, got.thrust_mps2) == ((0.0, 0.0, 0.2), 9.9)
+    assert passed[-1].header.frame_id == "map"
+    assert passed[-1].header.stamp.sec > 0
+    said["setpoint"] = replace(tilted, q_WB=from_euler(1.0, 0.0, 0.0))
+    hall.until(lambda: hall.reports.get("command_attitude refused", "0") != "0")
+    hall._wish = velocities
+    count = len(hall.commands)
+    hall.until(lambda: len(hall.commands) > count and speed(hall) > 0.9)

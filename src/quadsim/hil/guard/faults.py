@@ -84,7 +84,7 @@ class Watched:
         late = age_s > watch.dead_man_timeout_s
         return f"dead-man button: not heard for {age_s:.2f} s" if late else ""
 
-    def _outside(self, p_W: NDArray[np.float64], beyond_m: float) -> str:
+    def outside(self, p_W: NDArray[np.float64], beyond_m: float) -> str:
         """How a place is outside height band or fence by more than that; empty if it is not."""
         limits = self.params.limits
         x, y, z = p_W.tolist()
@@ -111,7 +111,7 @@ class Watched:
         if pose is None or age_s > watch.pose_stale_s:
             words = poses.jump or f"pose lost: none for {age_s:.2f} s"
             return Fault(words, lands=age_s > watch.pose_lost_s, blind=True)
-        if words := self._outside(pose.p_W, limits.beyond_m) or self.misled:
+        if words := self.outside(pose.p_W, limits.beyond_m) or self.misled:
             return Fault(words, lands=True)
         if pose.tilt_rad > limits.tilt_max_rad + BEYOND_RAD:
             return Fault(f"tilted by {math.degrees(pose.tilt_rad):.0f} deg")
@@ -149,7 +149,7 @@ class Watched:
                 f"{poses.rate_hz:.0f} poses a second; needed: {watch.pose_rate_min_hz:g}. Set the"
                 " rate of the stream (docs/hil.md)"
             )
-        if place := self._outside(pose.p_W, 0.0):
+        if place := self.outside(pose.p_W, 0.0):
             return (
                 f"{place}; take off by the vehicle's own autopilot first, and see that the pose is"
                 " in map (ENU, z up)"

@@ -133,6 +133,7 @@ class Moment(NamedTuple):
         sent_W: (3,) what was sent last, which may differ from ``last_W``: what the guard adds by
             itself changes from there.
         dt_s: time since the last command.
+        fastest_mps: speed that counts at least.
     """
 
     now_ns: int
@@ -144,6 +145,7 @@ class Moment(NamedTuple):
     last_W: Array = ZERO
     sent_W: Array = ZERO
     dt_s: float = 0.0
+    fastest_mps: float = 0.0
 
 
 def safe_command(params: GuardParams, sight: Sight, moment: Moment, shown_m: float = 0.0) -> Safe:
@@ -159,6 +161,12 @@ def safe_command(params: GuardParams, sight: Sight, moment: Moment, shown_m: flo
     if sight.is_seen(moment.now_ns, safe.v_W):
         return safe
     return Safe(ZERO, UNSEEN, safe.margin_m, braking=safe.braking)
+
+
+def room_about(params: GuardParams, sight: Sight, moment: Moment, reach_W: Array) -> float:
+    """Least room about a reach, (M, 3) relative to the place, one of its points 0."""
+    far_m = math.sqrt(np.einsum("ij,ij->i", reach_W, reach_W).max())
+    return _Command(params, sight, moment, far_m + params.keep_out_m).room(reach_W)
 
 
 def entered(
@@ -217,7 +225,9 @@ class _Command:
         delay_s = self._answer_s + params.watch.late_s
         moving_W, wish = moment.moving_W, self._wish
         fastest = max(
-            math.sqrt(np.einsum("ij,ij->i", moving_W, moving_W).max()), math.sqrt(wish @ wish)
+            math.sqrt(np.einsum("ij,ij->i", moving_W, moving_W).max()),
+            math.sqrt(wish @ wish),
+            moment.fastest_mps,
         )
         horizon_s = delay_s + fastest / vehicle.brake_mps2
         far_m = stop_m(fastest, delay_s, vehicle.brake_mps2)
@@ -241,6 +251,13 @@ class _Command:
         zero_answer_s = max(self._answer_s - moment.zero_s, 0.0)
         self._braking = reach_braking(moving_W, zero_answer_s, vehicle.brake_mps2)
         self._halves = sight.neighbours.halves(now_ns, p_W, self._braking, vehicle.margin_m)
+
+    def room(self, points: Array) -> float:
+        """Least room of a reach to all that is in the way, and to where nothing is known."""
+        rows = [path.rows for path in self._paths]
+        moving = (room(points, one.o_W, one.keep_out_m, one.upright)[0] for one in rows)
+        far_m = math.sqrt(np.einsum("ij,ij->i", points, points).max())
+        return min(*self._room(points), *moving, self._sight_m - far_m)
 
     def safe(self) -> Safe:
         """The command; where it leads along or away from obstacles, that may be unseen."""

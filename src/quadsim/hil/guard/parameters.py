@@ -33,6 +33,14 @@ class LimitParams:
             le=1.0,
         ),
     ] = 0.5
+    rate_max_radps: Annotated[
+        float,
+        Spec("of attitude and rate setpoints: fastest roll and pitch", "rad/s", gt=0.0, le=20.0),
+    ] = 2.0
+    thrust_min_mps2: Annotated[
+        float, Spec("likewise: least thrust over mass", "m/s^2", ge=0.0, le=9.8)
+    ] = 7.0
+    thrust_max_mps2: Annotated[float, Spec("likewise: greatest", "m/s^2", ge=9.9, le=100.0)] = 13.0
     height_min_m: Annotated[
         float, Spec("lowest p_W z of the vehicle's centre in flight", "m", ge=-1e4, le=1e4)
     ] = 0.5

@@ -204,6 +204,10 @@ class Sight:
         x, y = math.cos(centres_rad[best]), math.sin(centres_rad[best])
         return np.array((level_mps * x, level_mps * y, v_W[2]))
 
+    def sees_all_round(self, now_ns: int) -> bool:
+        """Whether every direction is open."""
+        return self._open(now_ns) is None
+
     def is_seen(self, now_ns: int, v_W: Array) -> bool:
         """Whether a velocity goes into an open direction, or has no level part."""
         return self.seen_part(now_ns, v_W) is v_W

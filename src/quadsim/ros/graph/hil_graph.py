@@ -30,6 +30,7 @@ from quadsim.base.parameters import flatten, load
 from quadsim.hil.guard.gate import CommandGateParams
 from quadsim.hil.guard.parameters import STAND_IN as STAND_IN_BRAKES
 from quadsim.hil.guard.parameters import GuardParams
+from quadsim.hil.guard.setpoints import KINDS, POSITION
 from quadsim.hil.planner.parameters import PlannerParams
 from quadsim.hil.rehearsal.judge import hull_radius_m
 from quadsim.ros.graph.gazebo_graph import DRAWN, view_bridges
@@ -39,6 +40,7 @@ from quadsim.ros.graph.hil_vehicle import (
     OFFBOARD_STATE,
     POSE_STAMPED,
     POSES,
+    SETPOINTS,
     HilVehicle,
     hil_vehicle,
     refuse_shared,
@@ -92,6 +94,11 @@ class HilOptions:
         "", "our topic that says where it is", unset="the first that the drivers give"
     )
     relay: bool = option(False, "the pose goes into the vehicle's own estimator too")
+    setpoints: tuple[str, ...] = option(
+        (),
+        "what the guard takes beside velocities, with commas: position, attitude, rates",
+        unset="none",
+    )
     pose_frame: str = option("map", "the frame that poses name; it must be z up")
     world: str = option("flat", "the virtual world: a file of worlds, or a path")
     lidar: str = option(
@@ -181,6 +188,11 @@ def _vehicles(options: HilOptions) -> list[HilVehicle]:
         hil_vehicle(name, chain, place.strip() or "/", options.pose, origins[3 * k : 3 * k + 3])
         for k, (name, place) in enumerate(zip(names, places, strict=True))
     ]
+    for kind in options.setpoints:
+        if kind not in KINDS:
+            raise InputError(f"setpoints: {kind!r}; allowed: {', '.join(KINDS)}")
+        if kind != POSITION and not vehicles[0].takes(SETPOINTS[kind]):
+            raise InputError(f"setpoints: drivers {chain}: none of them takes {SETPOINTS[kind]}")
     refuse_shared(vehicles)
     return vehicles
 
@@ -327,11 +339,18 @@ def _driver(options: HilOptions, vehicle: HilVehicle, guard: GuardParams, alone:
             "alone": alone,
             "send": True,
             "relay": relay,
+            **_thrust(options),
             **({"origin_W_m": list(vehicle.origin_W)} if any(vehicle.origin_W) else {}),
             **prefixed(CommandGateParams(guard.limits, guard.watch)),
         },
         ((source, vehicle.heard),) if source not in ("", vehicle.heard) else (),
     )
+
+
+def _thrust(options: HilOptions) -> dict[str, Any]:
+    """Which setpoints go out to the vehicle as they are."""
+    kinds = [kind for kind in options.setpoints if kind != POSITION]
+    return {"setpoints": kinds} if kinds else {}
 
 
 def describe_hil(options: HilOptions) -> list[NodeSpec]:
@@ -383,6 +402,8 @@ def _of_vehicle(
         "dead_man.button": options.dead_man_button,
         "autopilot.odometry": vehicle.autopilot,
     }
+    if options.setpoints:
+        own["setpoints"] = list(options.setpoints)
     if others:
         own["neighbours.names"] = [other.name.strip("/") for other, _ in others]
         own["neighbours.keep_out_m"] = [theirs.keep_out_m for _, theirs in others]

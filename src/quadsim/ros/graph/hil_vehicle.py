@@ -26,6 +26,8 @@ POSES = {
 }
 #: What goes to the vehicle.
 COMMAND = "command_velocity/safe"
+#: What may go there beside, by its kind.
+SETPOINTS = {"attitude": "command_attitude/safe", "rates": "command_rates/safe"}
 #: Whether the vehicle obeys it.
 OFFBOARD_STATE = "vehicle/offboard_state"
 
@@ -107,6 +109,11 @@ class HilVehicle:
             if found:
                 return found
         return []
+
+    def takes(self, ours: str) -> bool:
+        """Whether the driver that is told velocities takes another of our commands."""
+        tellers = (e.driver for e in self.drivers.entries if e.driver.commands_of(COMMAND))
+        return any(driver.commands_of(ours) for driver in list(tellers)[:1])
 
     @property
     def setpoint(self) -> str:

@@ -29,14 +29,14 @@ from quadsim.ros.drivers.inputs import (
     profile_of,
     topic_of,
 )
-from quadsim.ros.drivers.outputs import Outputs, check_commands
+from quadsim.ros.drivers.outputs import SETPOINTS, Outputs, check_commands
 from quadsim.ros.graph.driver_choice import Drivers, choose
 from quadsim.ros.graph.options import SIM
 from quadsim.ros.graph.vehicles import frame_prefix
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.packages import is_installed, lost
-from quadsim.ros.runtime.params import declare, declare_one
+from quadsim.ros.runtime.params import declare, declare_one, declare_texts
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import message_class
 from quadsim.wire.px4 import PACKAGE
@@ -83,7 +83,8 @@ class DriverNode(QuadsimNode):
     """Passes on what drivers publish, and sends what they take.
 
     Parameters: ``drivers`` (a chain, as of ``ros.graph.driver_choice.choose``), ``topics`` (those
-    of ours that it gives), ``driver_namespace``, ``alone``, ``origin_W_m``, ``send``, ``relay``;
+    of ours that it gives), ``driver_namespace``, ``alone``, ``origin_W_m``, ``send``, ``relay``,
+    ``setpoints``;
     ``config`` (a file of config/guards) and the fields of it that the gate holds commands to
     (``limits``, ``watch``).
     """
@@ -103,6 +104,13 @@ class DriverNode(QuadsimNode):
             " odometry (external/odom); empty: none"
         )
         self._relay = declare_one(self, "relay", "", words, choices=("", "pose", "odometry"))
+        words = "what goes out beside velocities: attitude, rates"
+        self._kinds = declare_texts(self, "setpoints", words)
+        if unknown := [kind for kind in self._kinds if kind not in SETPOINTS]:
+            raise InputError(
+                f"node {self.get_fully_qualified_name()}: parameter setpoints: {unknown[0]!r};"
+                f" allowed: {', '.join(SETPOINTS)}"
+            )
         chosen = choose(chain) if wanted == EVERY else choose(chain, ())
         if not chosen.entries:
             raise InputError(
@@ -121,7 +129,7 @@ class DriverNode(QuadsimNode):
         self._offer_all(chosen, None if wanted == EVERY else wanted.split())
         drivers = [entry.driver for entry in chosen.entries]
         self._senders = [d for d in drivers if send and (d.commands or d.services)]
-        check_commands(self._senders)
+        check_commands(self._senders, self._kinds)
         self._candidates: dict[str, tuple[DriverSource, float]] = {}  # since when
         self._late = self._heard = False
         self._before: str | None = None
@@ -231,7 +239,7 @@ class DriverNode(QuadsimNode):
             self._outputs = self._open(self._place.expected)
 
     def _open(self, before: str) -> Outputs:
-        return Outputs(self, self._senders, before, self._gate, self._relay)
+        return Outputs(self, self._senders, before, self._gate, self._relay, self._kinds)
 
     def _say(self, words: str) -> None:
         if words not in self._said:
