@@ -67,7 +67,18 @@ LATER = {
     "swarm": {"autopilot", "split_mb", "split_s", "compression", *PARTS},
     "firmware": {"autopilot", "split_s", "compression", *PARTS},
     "gazebo": {"autopilot", *PARTS},
-    "hil": {"split_s", "compression", "firmware", "executable", "port", "firmware_parameters"},
+    "hil": {
+        "split_s",
+        "compression",
+        "firmware",
+        "executable",
+        "port",
+        "firmware_parameters",
+        "vehicles",
+        "origins",
+        "setpoints",
+        "lent",
+    },
     "replay": set(),
 }
 

@@ -35,12 +35,12 @@ class LimitParams:
     ] = 0.5
     rate_max_radps: Annotated[
         float,
-        Spec("of attitude and rate setpoints: fastest roll and pitch", "rad/s", gt=0.0, le=20.0),
+        Spec("of setpoints: fastest roll and pitch", "rad/s", gt=0.0, le=20.0),
     ] = 2.0
     thrust_min_mps2: Annotated[
-        float, Spec("likewise: least thrust over mass", "m/s^2", ge=0.0, le=9.8)
+        float, Spec("of setpoints: thrust over mass", "m/s^2", ge=0.0, le=9.8)
     ] = 7.0
-    thrust_max_mps2: Annotated[float, Spec("likewise: greatest", "m/s^2", ge=9.9, le=100.0)] = 13.0
+    thrust_max_mps2: Annotated[float, Spec("the same", "m/s^2", ge=9.9, le=100.0)] = 13.0
     height_min_m: Annotated[
         float, Spec("lowest p_W z of the vehicle's centre in flight", "m", ge=-1e4, le=1e4)
     ] = 0.5
@@ -267,20 +267,20 @@ class NeighbourParams:
     height_ratio: Annotated[
         float,
         Spec(
-            "distance that is kept above and below over that beside: a rotor blows downwards",
+            "distance kept above and below over that beside",
             ge=1.0,
             le=10.0,
         ),
     ] = 3.0
     timeout_s: Annotated[
         float,
-        Spec("for so long the keep-out of a silent one grows, then brake", "s", gt=0.0, le=5.0),
+        Spec("a silent one grows for so long, then brake", "s", gt=0.0, le=5.0),
     ] = 0.5
     right_deg: Annotated[
-        float, Spec("turn of a wish that leads to another vehicle", "deg", ge=0.0, le=80.0)
+        float, Spec("turn of wishes towards another vehicle", "deg", ge=0.0, le=80.0)
     ] = 30.0
     blocked_s: Annotated[
-        float, Spec("standing before another vehicle for so long is told", "s", gt=0.0, le=600.0)
+        float, Spec("being blocked for so long is told", "s", gt=0.0, le=600.0)
     ] = 5.0
 
 

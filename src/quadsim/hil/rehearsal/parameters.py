@@ -123,10 +123,7 @@ class RehearsalParams:
     )
     fleet: Annotated[
         tuple[MemberParams, ...],
-        Spec(
-            "in world: several vehicles, in place of start_W_m and goal_W_m; troubles are the"
-            " first one's"
-        ),
+        Spec("in world: several vehicles; troubles are the first one's"),
     ] = ()
     duration_s: Annotated[float, Spec("longest flight", "s", gt=0.0, le=3600.0)] = 90.0
     speed_mps: Annotated[

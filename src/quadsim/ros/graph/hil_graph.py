@@ -77,16 +77,15 @@ class HilOptions:
     drivers: str = option(
         "", "of the vehicle: files of config/drivers, with commas; needed in hil, target"
     )
-    vehicles: int = option(1, "hil, target: each has a guard; quad1, quad2, ...", ge=1, le=50)
+    vehicles: int = option(1, "hil, target: /quad1, /quad2, ...", ge=1, le=50)
     driver_namespace: str = option(
         "/",
-        "what stands before the drivers' topics: /uav1; of several vehicles one each, with commas",
-        unset="/; of several vehicles /quad1, /quad2, ...",
+        "what stands before the drivers' topics: /uav1; of several one each",
+        unset="/; of several /quad1, ...",
     )
     origins: tuple[float, ...] = option(
         (),
-        "of each vehicle's own map in ours, x,y,z of one after the other: where autopilots count"
-        " from where they were switched on",
+        "of each vehicle's own map in ours: x,y,z of one after the other",
         "m",
         unset="all have one map",
     )
@@ -142,7 +141,7 @@ class HilOptions:
     seed: int = option(1, "basic, sil: of vehicle, link and noise")
     firmware: FirmwareSource = field(default_factory=FirmwareSource)
     lent: tuple[str, ...] = option(
-        (), "hil, sil: what Gazebo lends, which shows the vehicles: lidar, camera", unset="none"
+        (), "what Gazebo lends, with commas: lidar, camera", unset="none"
     )
     record: Record = "true"
     recording: Recording = field(default_factory=Recording)

@@ -12,7 +12,7 @@ from geometry_msgs.msg import Point32, PolygonStamped
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Spec
 from quadsim.hil.guard.guard import Guard
-from quadsim.ros.messages.cdr import checked_stamp, refuse, xyz
+from quadsim.ros.messages.cdr import MessageError, checked_stamp, refuse, xyz
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.frames import FrameCheck
@@ -54,6 +54,7 @@ class GuardNeighbours:
                 f" {len(radii_m)} numbers; allowed: one for each of {len(names)} neighbours"
             )
         self._radii_m = dict(zip(names, radii_m, strict=True))
+        self._node = node
         self._guard, self._now_ns, self._clock = guard, now_ns, node.get_clock()
         self._publisher = node.offer(topics.GUARD_REACH) if names else None
         for name in names:
@@ -70,6 +71,8 @@ class GuardNeighbours:
 
     def _on_reach(self, name: str, check: FrameCheck, message: Any) -> None:
         check.check(message.header.frame_id)
+        if self._node.count_publishers(check.topic) > 1:
+            raise MessageError(self._node.rivals(check.topic))
         stamp = message.header.stamp
         stamp_ns = checked_stamp(stamp.sec, stamp.nanosec)
         points_W = [xyz(point) for point in message.polygon.points]
