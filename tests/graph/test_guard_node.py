@@ -19,8 +19,8 @@ from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from quadsim.base.errors import InputError
 from quadsim.geometry.rotation import from_euler, to_euler
-from quadsim.hil.guard.setpoints import Setpoint
-from quadsim.ros.messages.setpoints import make_setpoint, read_attitude_setpoint
+from quadsim.hil.guard.setpoints import ThrustSetpoint
+from quadsim.ros.messages.setpoint_messages import make_setpoint, read_attitude_setpoint
 from quadsim.ros.nodes import guard
 from quadsim.ros.runtime import qos
 
@@ -415,7 +415,7 @@ def test_an_attitude_passes_as_it_is_until_a_velocity_is_asked_for(bench):
         MultiDOFJointTrajectory, "/quad/command_attitude/safe", passed.append, qos.RELIABLE
     )
     hall.enabled()
-    tilted = Setpoint("attitude", from_euler(0.1, 0.0, 0.0), (0.0, 0.0, 0.2), 9.9)
+    tilted = ThrustSetpoint("attitude", from_euler(0.1, 0.0, 0.0), (0.0, 0.0, 0.2), 9.9)
     said = {"setpoint": tilted}
     velocities, hall._wish = hall._wish, SimpleNamespace()
     hall._wish.publish = lambda _: asked.publish(make_setpoint(said["setpoint"], 1))

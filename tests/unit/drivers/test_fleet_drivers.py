@@ -17,11 +17,11 @@ from quadsim.drivers import bodies
 from quadsim.drivers.driver import load_driver
 from quadsim.geometry.rotation import from_euler
 from quadsim.hil.guard.gate import CommandGateParams, Gate
-from quadsim.hil.guard.setpoints import Setpoint
+from quadsim.hil.guard.setpoints import ThrustSetpoint
 from quadsim.ros.drivers import outputs as module
-from quadsim.ros.drivers.inputs import DriverPlace, find_source, moved
+from quadsim.ros.drivers.inputs import DriverPlace, find_source, origin_shift
 from quadsim.ros.drivers.outputs import Outputs
-from quadsim.ros.messages.setpoints import make_setpoint
+from quadsim.ros.messages.setpoint_messages import make_setpoint
 
 TRACKING = "motion_capture_tracking_interfaces/msg/NamedPoseArray"
 
@@ -76,7 +76,9 @@ def test_an_odometry_is_shifted_and_nothing_else_of_it():
     message.pose.pose.position.x, message.pose.pose.position.z = 1.5, 2.0
     message.twist.twist.linear.y = 0.3
     payload = bytes(serialize_message(message))
-    got = deserialize_message(moved("nav_msgs/msg/Odometry", (3.0, -1.0, 0.25))(payload), Odometry)
+    got = deserialize_message(
+        origin_shift("nav_msgs/msg/Odometry", (3.0, -1.0, 0.25))(payload), Odometry
+    )
     assert (got.pose.pose.position.x, got.pose.pose.position.y) == (4.5, -1.0)
     assert got.pose.pose.position.z == 2.25
     message.pose.pose.position = got.pose.pose.position
@@ -105,7 +107,9 @@ def outputs(monkeypatch):
 def test_an_attitude_of_the_guard_goes_out_to_the_driver(outputs):
     made, outlet = outputs
     q_WB = from_euler(0.1, 0.0, 0.4)
-    made._on_setpoint("attitude", make_setpoint(Setpoint("attitude", q_WB, (0, 0, 0.2), 10.0), 5))
+    made._on_setpoint(
+        "attitude", make_setpoint(ThrustSetpoint("attitude", q_WB, (0, 0, 0.2), 10.0), 5)
+    )
     assert made.sent == 1
     outlet.publish.assert_called_once()
     told = outlet.message
@@ -118,7 +122,7 @@ def test_an_attitude_of_the_guard_goes_out_to_the_driver(outputs):
 @pytest.mark.parametrize("thrust", [3.0, 20.0, float("nan")])
 def test_what_goes_beyond_the_guards_file_does_not(outputs, thrust):
     made, outlet = outputs
-    level = Setpoint("attitude", (1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0), thrust)
+    level = ThrustSetpoint("attitude", (1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0), thrust)
     made._on_setpoint("attitude", make_setpoint(level, 5))
     assert made.sent == 0
     outlet.publish.assert_not_called()

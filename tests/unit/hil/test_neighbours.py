@@ -14,7 +14,7 @@ from scipy.optimize import linprog, minimize
 from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.hil.guard.guard import Guard, GuardParams
-from quadsim.hil.guard.neighbours import MOST_POINTS, Neighbours, separation
+from quadsim.hil.guard.reaches import MOST_POINTS, Neighbours, separation
 
 PARAMS = load(GuardParams, find("guards", "default"))
 PARAMS = replace(PARAMS, sight=replace(PARAMS.sight, required=False))

@@ -18,7 +18,7 @@ from quadsim.hil.guard.parameters import GRAVITY_MPS2
 from quadsim.hil.guard.setpoints import (
     ATTITUDE,
     RATES,
-    Setpoint,
+    ThrustSetpoint,
     refused_setpoint,
     setpoint_reach,
 )
@@ -27,7 +27,7 @@ PARAMS = load(GuardParams, find("guards", "default"))
 LIMITS = PARAMS.limits
 STEP_NS = 20_000_000
 Z = 1.75
-HOVERS = Setpoint(ATTITUDE, LEVEL, (0.0, 0.0, 0.0), GRAVITY_MPS2)
+HOVERS = ThrustSetpoint(ATTITUDE, LEVEL, (0.0, 0.0, 0.0), GRAVITY_MPS2)
 NO_PILLARS = np.zeros((0, 3))
 
 
@@ -90,7 +90,7 @@ class Hall:
 def leaning(pitch_rad):
     """An attitude that keeps its height."""
     thrust = GRAVITY_MPS2 / math.cos(pitch_rad)
-    return Setpoint(ATTITUDE, from_euler(0.0, pitch_rad, 0.0), (0.0, 0.0, 0.0), thrust)
+    return ThrustSetpoint(ATTITUDE, from_euler(0.0, pitch_rad, 0.0), (0.0, 0.0, 0.0), thrust)
 
 
 # ---- what is refused ---------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def test_the_reach_of_a_setpoint_holds_every_motion_that_it_may_lead_to():
 
 def test_an_attitude_passes_with_its_rate_and_the_heading_of_the_pose():
     hall = Hall()
-    turned = Setpoint(ATTITUDE, from_euler(0.05, -0.02, 1.0), (0.0, 0.0, 0.4), 9.7)
+    turned = ThrustSetpoint(ATTITUDE, from_euler(0.05, -0.02, 1.0), (0.0, 0.0, 0.4), 9.7)
     hall.step(hall.asks(turned))
     said = hall.outputs[-1].setpoint
     assert hall.outputs[-1].state == "passing"
@@ -227,7 +227,7 @@ def test_a_velocity_after_a_setpoint_waits_until_that_acts_no_more():
 def test_rates_that_would_turn_it_too_far_are_taken_over():
     """2 rad/s for the time that they may act, 0.41 s, is more than 0.5 + 0.35 rad: not from 0.1."""
     hall = Hall()
-    hall.step(hall.asks(Setpoint(RATES, LEVEL, (1.9, 0.0, 0.0), GRAVITY_MPS2)))
+    hall.step(hall.asks(ThrustSetpoint(RATES, LEVEL, (1.9, 0.0, 0.0), GRAVITY_MPS2)))
     assert hall.outputs[-1].setpoint is not None
     hall.guard.take_pose(
         hall.now_ns + 1, hall.now_ns + 1, tuple(hall.p_W), from_euler(0.2, 0.0, 0.0), (0.0,) * 3

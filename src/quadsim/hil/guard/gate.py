@@ -18,7 +18,7 @@ from typing import Annotated
 from quadsim.base.parameters import Spec, Vec3
 from quadsim.hil.guard.output import GuardEvent
 from quadsim.hil.guard.parameters import LimitParams, WatchParams
-from quadsim.hil.guard.setpoints import Setpoint, refused_setpoint
+from quadsim.hil.guard.setpoints import ThrustSetpoint, refused_setpoint
 
 #: What rounding adds to a command at the limit, m/s and rad/s.
 ROUNDING = 0.01
@@ -100,7 +100,7 @@ class Gate:
         return self._take(now_ns, stamp_ns, self.misfit(publishers), beyond, ends)
 
     def take_setpoint(
-        self, now_ns: int, stamp_ns: int, setpoint: Setpoint, publishers: Sequence[str]
+        self, now_ns: int, stamp_ns: int, setpoint: ThrustSetpoint, publishers: Sequence[str]
     ) -> bool:
         """Whether an attitude or rates may go out; arguments as of :meth:`take`."""
         words = refused_setpoint(setpoint, self._params.limits)

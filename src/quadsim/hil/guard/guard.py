@@ -35,7 +35,7 @@ from quadsim.hil.guard.law import (
 from quadsim.hil.guard.output import STATES, GuardEvent, GuardOutput
 from quadsim.hil.guard.parameters import FASTEST_MPS, GuardParams
 from quadsim.hil.guard.pose import AcceptedPose, refused_pose
-from quadsim.hil.guard.setpoints import Setpoint, SetpointWatch, refused_setpoint
+from quadsim.hil.guard.setpoints import SetpointWatch, ThrustSetpoint, refused_setpoint
 from quadsim.hil.guard.sight import Shape
 
 __all__ = ["STATES", "Guard", "GuardOutput", "GuardParams", "Shape"]
@@ -88,7 +88,7 @@ class Guard:
         self._wish_W: Array = ZERO
         self._yaw_rate = 0.0
         self._place: tuple[Array, float] | None = None  # wished, and its heading
-        self._setpoint: Setpoint | None = None  # wished
+        self._setpoint: ThrustSetpoint | None = None  # wished
         self._events: list[GuardEvent] = []
         self._state = DISABLED
         self._now_ns: int | None = None
@@ -239,7 +239,7 @@ class Guard:
         self._watched.wish_ns = now_ns
         return None
 
-    def take_setpoint(self, now_ns: int, setpoint: Setpoint) -> str | None:
+    def take_setpoint(self, now_ns: int, setpoint: ThrustSetpoint) -> str | None:
         """An attitude or rates that somebody wants; passed on while braking would be in time."""
         if words := refused_setpoint(setpoint, self.params.limits):
             return words

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.hil.guard.setpoints import Setpoint
+from quadsim.hil.guard.setpoints import ThrustSetpoint
 
 Array = NDArray[np.float64]
 
@@ -56,4 +56,4 @@ class GuardOutput:
     latency_s: float
     land: bool
     events: tuple[GuardEvent, ...] = ()
-    setpoint: Setpoint | None = None
+    setpoint: ThrustSetpoint | None = None

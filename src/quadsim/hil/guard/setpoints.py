@@ -36,7 +36,7 @@ ROUNDING = 1e-3
 
 
 @dataclass(frozen=True)
-class Setpoint:
+class ThrustSetpoint:
     """An attitude or body rates with a thrust.
 
     Attributes:
@@ -57,7 +57,7 @@ def tilt_of(q_WB: Quat) -> float:
     return math.acos(min(max(rotate(q_WB, (0.0, 0.0, 1.0))[2], -1.0), 1.0))
 
 
-def refused_setpoint(setpoint: Setpoint, limits: LimitParams) -> str:
+def refused_setpoint(setpoint: ThrustSetpoint, limits: LimitParams) -> str:
     """Why a setpoint cannot be passed on, in words; empty: it can."""
     if not all(map(math.isfinite, (*setpoint.q_WB, *setpoint.w_B, setpoint.thrust_mps2))):
         return "a number in it is not finite"
@@ -128,8 +128,8 @@ class SetpointWatch:
         return (now_ns - self._passed_ns) * 1e-9 < self._force_s(age_s)
 
     def take(
-        self, now_ns: int, sight: Sight, pose: AcceptedPose, age_s: float, setpoint: Setpoint
-    ) -> tuple[Setpoint | None, float]:
+        self, now_ns: int, sight: Sight, pose: AcceptedPose, age_s: float, setpoint: ThrustSetpoint
+    ) -> tuple[ThrustSetpoint | None, float]:
         """What may pass, None: nothing; and the room about all that it may lead to, m."""
         params, force_s = self._params, self._force_s(age_s)
         reach_W, fastest_mps = setpoint_reach(params, pose.v_W, force_s)

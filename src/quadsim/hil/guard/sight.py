@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from quadsim.base.parameters import Vec3
 from quadsim.control.avoidance import Obstacles, balls
-from quadsim.hil.guard.neighbours import Neighbours
 from quadsim.hil.guard.parameters import FARTHEST_M, FASTEST_MPS, GuardParams
+from quadsim.hil.guard.reaches import Neighbours
 
 Array = NDArray[np.float64]
 

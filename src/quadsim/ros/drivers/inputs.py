@@ -233,7 +233,7 @@ class ResetWatch:
         )
 
 
-def moved(type_name: str, origin_W: Sequence[float]) -> Callable[[bytes], bytes]:
+def origin_shift(type_name: str, origin_W: Sequence[float]) -> Callable[[bytes], bytes]:
     """What shifts poses of one of our types into a map that begins elsewhere.
 
     Args:

@@ -31,7 +31,7 @@ from quadsim.ros.drivers.parameters import FlightParameters
 from quadsim.ros.drivers.relay import Relay
 from quadsim.ros.drivers.services import Services, set_fields
 from quadsim.ros.messages.cdr import MessageError
-from quadsim.ros.messages.setpoints import READERS
+from quadsim.ros.messages.setpoint_messages import READERS
 from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.base import LEVELS, QuadsimNode

@@ -25,7 +25,7 @@ from quadsim.ros.drivers.inputs import (
     ResetWatch,
     converter,
     find_source,
-    moved,
+    origin_shift,
     profile_of,
     topic_of,
 )
@@ -69,7 +69,7 @@ class OriginParams:
     ] = (0.0, 0.0, 0.0)
 
 
-def shifted(convert: Take, move: Callable[[bytes], bytes]) -> Take:
+def in_our_map(convert: Take, move: Callable[[bytes], bytes]) -> Take:
     """A conversion, and a shift of what comes of it."""
 
     def take(payload: bytes) -> bytes | None:
@@ -252,7 +252,7 @@ class DriverNode(QuadsimNode):
         ways = self._ways.setdefault(source, [])
         convert = converter(topic, self._prefix, self._place.name, self._place.alone)
         if ours in OWN_ODOMETRY and any(self._origin_W):
-            convert = shifted(convert, moved(topic.our_type, self._origin_W))
+            convert = in_our_map(convert, origin_shift(topic.our_type, self._origin_W))
         ways.append((ours, convert))
         if len(ways) == 1:
             self._silent[source] = time.monotonic()

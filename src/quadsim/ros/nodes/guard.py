@@ -26,7 +26,7 @@ from quadsim.hil.guard.setpoints import ATTITUDE, KINDS, POSITION, RATES
 from quadsim.ros.messages.cdr import MessageError, brief, refuse, stamp_of
 from quadsim.ros.messages.commands import read_pose_command, read_velocity_command
 from quadsim.ros.messages.conversion import OdometryReader
-from quadsim.ros.messages.setpoints import READERS, make_setpoint
+from quadsim.ros.messages.setpoint_messages import READERS, make_setpoint
 from quadsim.ros.parts.guard_neighbours import GuardNeighbours
 from quadsim.ros.parts.other_vehicles import Others
 from quadsim.ros.parts.pose_input import PoseInput

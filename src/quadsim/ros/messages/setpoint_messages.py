@@ -12,7 +12,7 @@ from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectory
 from quadsim.base.compiled import new_record
 from quadsim.base.records import ATTITUDE_COMMAND
 from quadsim.geometry.rotation import quat
-from quadsim.hil.guard.setpoints import ATTITUDE, RATES, Setpoint
+from quadsim.hil.guard.setpoints import ATTITUDE, RATES, ThrustSetpoint
 from quadsim.ros.messages.cdr import MessageError, put_xyz, xyz
 from quadsim.ros.messages.commands import read_attitude_command
 from quadsim.ros.messages.world import make_time
@@ -20,7 +20,7 @@ from quadsim.ros.messages.world import make_time
 LEVEL = (1.0, 0.0, 0.0, 0.0)
 
 
-def read_attitude_setpoint(message: MultiDOFJointTrajectory) -> Setpoint:
+def read_attitude_setpoint(message: MultiDOFJointTrajectory) -> ThrustSetpoint:
     """Of ``command_attitude``: transform, yaw rate and thrust of its first point.
 
     Raises:
@@ -29,10 +29,10 @@ def read_attitude_setpoint(message: MultiDOFJointTrajectory) -> Setpoint:
     command: Any = new_record(ATTITUDE_COMMAND)
     read_attitude_command(message, command)
     w_B = (0.0, 0.0, float(command["yaw_rate"]))
-    return Setpoint(ATTITUDE, quat(command["q_WB"]), w_B, float(command["thrust"]))
+    return ThrustSetpoint(ATTITUDE, quat(command["q_WB"]), w_B, float(command["thrust"]))
 
 
-def read_rates_setpoint(message: MultiDOFJointTrajectory) -> Setpoint:
+def read_rates_setpoint(message: MultiDOFJointTrajectory) -> ThrustSetpoint:
     """Of ``command_rates``: angular velocity (FLU) and acceleration along z of its first point.
 
     Raises:
@@ -44,14 +44,14 @@ def read_rates_setpoint(message: MultiDOFJointTrajectory) -> Setpoint:
     w_B, thrust = xyz(point.velocities[0].angular), point.accelerations[0].linear.z
     if not math.isfinite(sum(w_B) + thrust):
         raise MessageError("a rate or the thrust is not finite")
-    return Setpoint(RATES, LEVEL, w_B, thrust)
+    return ThrustSetpoint(RATES, LEVEL, w_B, thrust)
 
 
 #: What reads a setpoint of each kind.
 READERS = {ATTITUDE: read_attitude_setpoint, RATES: read_rates_setpoint}
 
 
-def make_setpoint(setpoint: Setpoint, stamp_ns: int) -> MultiDOFJointTrajectory:
+def make_setpoint(setpoint: ThrustSetpoint, stamp_ns: int) -> MultiDOFJointTrajectory:
     """The message of a setpoint, in ``map``."""
     message, point = MultiDOFJointTrajectory(), MultiDOFJointTrajectoryPoint()
     message.header.frame_id, message.header.stamp = "map", make_time(stamp_ns)
