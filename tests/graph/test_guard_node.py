@@ -5,16 +5,22 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from geometry_msgs.msg import PoseStamped, TwistStamped
+from geometry_msgs.msg import Point32, PolygonStamped, PoseStamped, TwistStamped
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import Joy, LaserScan
 from std_msgs.msg import Bool, String
 from std_srvs.srv import SetBool, Trigger
+from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from quadsim.base.errors import InputError
+from quadsim.geometry.rotation import from_euler, to_euler
+from quadsim.hil.guard.setpoints import ThrustSetpoint
+from quadsim.ros.messages.setpoint_messages import make_setpoint, read_attitude_setpoint
 from quadsim.ros.nodes import guard
 from quadsim.ros.runtime import qos
 
@@ -351,3 +357,76 @@ def test_a_second_publisher_of_wishes_is_named(bench):
     bench.node.destroy_publisher(second)
     hall.until(lambda: "publish" not in bench.reports["/quad/guard"]["message"])
     hall.until(lambda: hall.reports["wishes_from"] == "1")
+
+
+def test_a_neighbour_with_a_guard_of_its_own_is_heard_and_kept_away_from(bench):
+    """It stands 2 m ahead, where 1 m is kept, of which each may use its half."""
+    hall = Hall(bench, **{"neighbours.names": ["quad2"], "neighbours.keep_out_m": [0.5],
+                          "neighbours.timeout_s": 2.0})  # fmt: skip
+    told = bench.node.create_publisher(PolygonStamped, "/quad2/guard/reach", qos.RELIABLE)
+    reaches = []
+    bench.node.create_subscription(
+        PolygonStamped, "/quad/guard/reach", reaches.append, qos.RELIABLE
+    )
+    said = {"frame": "map", "x": 2.0, "publish": False}
+    publish = hall._publish
+
+    def publish_both() -> None:
+        publish()
+        if said["publish"]:
+            message = PolygonStamped()
+            message.header.frame_id = said["frame"]
+            message.header.stamp = bench.node.get_clock().now().to_msg()
+            message.polygon.points = [Point32(x=said["x"], y=0.0, z=1.5)]
+            told.publish(message)
+
+    hall._publish = publish_both
+    hall.until(lambda: hall.enable().message == "neighbour quad2 not heard")
+    said.update(publish=True, frame="world")
+    hall.until(lambda: hall.reports.get("/quad2/guard/reach wrong frame", "0") != "0")
+    assert hall.enable().message == "neighbour quad2 not heard"
+    said.update(frame="map", x=math.nan)
+    hall.until(lambda: hall.reports.get("/quad2/guard/reach refused", "0") != "0")
+    assert hall.enable().message == "neighbour quad2 not heard"
+    said.update(x=0.7)
+    hall.until(lambda: hall.enable().message == "neighbour quad2 is 0.70 m away; allowed: 1.00")
+    said.update(x=2.0)
+    hall.enabled()
+    hall.until(lambda: hall.reports.get("reason", "").startswith("neighbour quad2"))
+    assert speed(hall) < 1.0
+    # what the others hear of this one
+    assert reaches[-1].header.frame_id == "map"
+    first = reaches[-1].polygon.points[0]
+    assert (first.x, first.y, first.z) == (0.0, 0.0, 1.5)
+    said.update(publish=False)
+    hall.until(lambda: hall.said("neighbour quad2 lost: not heard for"))
+    hall.until(lambda: speed(hall) == 0.0)
+
+
+def test_an_attitude_passes_as_it_is_until_a_velocity_is_asked_for(bench):
+    """In an empty hall, with the heading of the pose; its limits hold."""
+    high = {"limits.height_min_m": -100.0, "limits.height_max_m": 100.0, "watch.late_s": 0.3}
+    hall = Hall(bench, setpoints=["attitude", "rates", "position"], **high)
+    asked = bench.node.create_publisher(
+        MultiDOFJointTrajectory, "/quad/command_attitude", qos.RELIABLE
+    )
+    passed = []
+    bench.node.create_subscription(
+        MultiDOFJointTrajectory, "/quad/command_attitude/safe", passed.append, qos.RELIABLE
+    )
+    hall.enabled()
+    tilted = ThrustSetpoint("attitude", from_euler(0.1, 0.0, 0.0), (0.0, 0.0, 0.2), 9.9)
+    said = {"setpoint": tilted}
+    velocities, hall._wish = hall._wish, SimpleNamespace()
+    hall._wish.publish = lambda _: asked.publish(make_setpoint(said["setpoint"], 1))
+    hall.until(lambda: passed)
+    got = read_attitude_setpoint(passed[-1])
+    assert to_euler(got.q_WB) == pytest.approx((0.1, 0.0, 0.5 * math.pi))
+    assert (got.w_B, got.thrust_mps2) == ((0.0, 0.0, 0.2), 9.9)
+    assert passed[-1].header.frame_id == "map"
+    assert passed[-1].header.stamp.sec > 0
+    said["setpoint"] = replace(tilted, q_WB=from_euler(1.0, 0.0, 0.0))
+    hall.until(lambda: hall.reports.get("command_attitude refused", "0") != "0")
+    hall._wish = velocities
+    count = len(hall.commands)
+    hall.until(lambda: len(hall.commands) > count and speed(hall) > 0.9)

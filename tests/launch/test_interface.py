@@ -69,7 +69,18 @@ LATER = {
     },
     "firmware": {"autopilot", "split_s", "compression", *PARTS},
     "gazebo": {"autopilot", *PARTS},
-    "hil": {"split_s", "compression", "firmware", "executable", "port", "firmware_parameters"},
+    "hil": {
+        "split_s",
+        "compression",
+        "firmware",
+        "executable",
+        "port",
+        "firmware_parameters",
+        "vehicles",
+        "origins",
+        "setpoints",
+        "lent",
+    },
     "replay": set(),
 }  # fmt: skip
 

@@ -67,13 +67,14 @@ def body_types() -> Typestore:
     return types
 
 
-def pose_of(type_name: str, payload: bytes, vehicle: str) -> bytes | None:
+def pose_of(type_name: str, payload: bytes, vehicle: str, alone: bool = True) -> bytes | None:
     """The PoseStamped of one body.
 
     Args:
         type_name: one of :data:`TYPES`.
         payload: a message of it, CDR.
         vehicle: name of the body; where none has it, the only one there is.
+        alone: whether there is one vehicle; of several the name alone counts.
 
     Returns:
         None: it is not seen.
@@ -88,6 +89,8 @@ def pose_of(type_name: str, payload: bytes, vehicle: str) -> bytes | None:
         raise QuadsimError(f"no {type_name} ({error})") from None
     bodies = getattr(message, kind.bodies)
     names = [getattr(body, kind.name) for body in bodies]
+    if vehicle not in names and not alone:
+        return None
     if vehicle not in names and len(bodies) > 1:
         raise QuadsimError(f"of {', '.join(names)} none is called {vehicle}")
     if not bodies:

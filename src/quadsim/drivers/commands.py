@@ -81,6 +81,9 @@ class DriverCommand(_Outgoing):
 
     ours: Annotated[str, Spec("our topic, relative to the vehicle")]
     type: Annotated[str, Spec("the driver's, package/msg/Type")]
+    hover: Annotated[
+        float, Spec("of attitudes and rates: the vehicle's thrust that hovers", "1", gt=0.0, le=1.0)
+    ] = 0.5
 
     def __post_init__(self) -> None:
         check_name(self.ours)

@@ -257,6 +257,7 @@ class Converter:
         types: the bag's.
         prefix: of the frames that messages are to name.
         vehicle: its name, by which it is known among several bodies.
+        alone: whether there is one vehicle.
     """
 
     def __init__(
@@ -265,8 +266,9 @@ class Converter:
         types: Callable[[], Typestore],
         prefix: str = "",
         vehicle: str = "",
+        alone: bool = True,
     ) -> None:
-        self._topic, self._vehicle = topic, vehicle
+        self._topic, self._vehicle, self._alone = topic, vehicle, alone
         self._types = types
         self._frames = frame_names(topic.our_type, prefix)
         self._dtype: np.dtype[np.void] | None = None
@@ -312,7 +314,8 @@ class Converter:
     def _of_bodies(self, payloads: list[bytes]) -> list[bytes | None]:
         """Poses of the vehicle among other bodies; None where it is not seen."""
         topic = self._topic
-        found = [bodies.pose_of(topic.type, payload, self._vehicle) for payload in payloads]
+        whose = self._vehicle, self._alone
+        found = [bodies.pose_of(topic.type, payload, *whose) for payload in payloads]
         seen = [payload for payload in found if payload is not None]
         if not seen:
             return list(found)

@@ -20,8 +20,18 @@ from quadsim.wire.standard import POSE, TWIST_STAMPED
 if TYPE_CHECKING:
     from quadsim.drivers.commands import DriverCommand, DriverRelay
 
-#: Our commands that can be sent, and their types.
-COMMANDS = {"command_velocity/safe": TWIST_STAMPED, "command_velocity": TWIST_STAMPED}
+#: Our commands that can be sent, and what they are.
+VELOCITY, ATTITUDE, RATES = "velocity", "attitude", "rates"
+COMMANDS = {
+    "command_velocity/safe": VELOCITY,
+    "command_velocity": VELOCITY,
+    "command_attitude/safe": ATTITUDE,
+    "command_rates/safe": RATES,
+}
+#: Thrust over mass that hovers, m/s^2.
+HOVERS_MPS2 = 9.80665
+#: AttitudeTarget.type_mask: what is to be ignored of it.
+IGNORE_ROLL_AND_PITCH_RATE, IGNORE_ATTITUDE = 1 | 2, 128
 #: By dotted names; ``header.stamp`` is in ns.
 Fields = dict[str, Any]
 
@@ -41,6 +51,65 @@ class VelocityCommand:
     sent_ns: int
     v_W: Vec3
     yaw_rate_radps: float
+
+
+@dataclass(frozen=True, slots=True)
+class ThrustCommand:
+    """An attitude or body rates that the vehicle is to take, with a thrust.
+
+    Attributes:
+        stamp_ns, sent_ns: as of :class:`VelocityCommand`.
+        q_WB: of an attitude, FLU in east, north, up, w first.
+        w_B: body rates in FLU, rad/s; of an attitude its yaw rate alone.
+        thrust_mps2: collective thrust over mass.
+    """
+
+    stamp_ns: int
+    sent_ns: int
+    q_WB: Quat
+    w_B: Vec3
+    thrust_mps2: float
+
+
+def _throttle(command: ThrustCommand, target: DriverCommand) -> float:
+    """Thrust as the vehicle takes it, 0 to 1: proportional, through what hovers."""
+    share: float = command.thrust_mps2 / HOVERS_MPS2 * target.hover
+    return min(max(share, 0.0), 1.0)
+
+
+def _mavros_thrust(command: ThrustCommand, target: DriverCommand, rates: bool) -> Fields:
+    """AttitudeTarget of mavros_msgs, ENU and FLU (setpoint_raw.cpp turns them)."""
+    w, x, y, z = command.q_WB
+    return {
+        "header.stamp": command.stamp_ns,
+        "header.frame_id": target.frame or "map",
+        "type_mask": IGNORE_ATTITUDE if rates else IGNORE_ROLL_AND_PITCH_RATE,
+        "orientation": [x, y, z, w],
+        "body_rate": list(command.w_B),
+        "thrust": _throttle(command, target),
+    }
+
+
+def _px4_attitude(command: ThrustCommand, target: DriverCommand) -> Fields:
+    """VehicleAttitudeSetpoint: attitude of FRD in NED, thrust along body z down."""
+    return {
+        "timestamp": command.sent_ns // 1000,
+        "q_d": attitude_out("ned", "frd", command.q_WB).tolist(),
+        "yaw_sp_move_rate": -command.w_B[2],
+        "thrust_body": [0.0, 0.0, -_throttle(command, target)],
+    }
+
+
+def _px4_rates(command: ThrustCommand, target: DriverCommand) -> Fields:
+    """VehicleRatesSetpoint: about the axes of FRD."""
+    x, y, z = command.w_B
+    return {
+        "timestamp": command.sent_ns // 1000,
+        "roll": x,
+        "pitch": -y,
+        "yaw": -z,
+        "thrust_body": [0.0, 0.0, -_throttle(command, target)],
+    }
 
 
 def _velocity(command: VelocityCommand, target: DriverCommand) -> tuple[list[float], float]:
@@ -79,9 +148,9 @@ def _px4_setpoint(command: VelocityCommand, target: DriverCommand) -> Fields:
     }
 
 
-def _px4_mode(command: VelocityCommand, _: DriverCommand) -> Fields:
+def _px4_mode(command: AnyCommand, field: str) -> Fields:
     """OffboardControlMode, which PX4 wants beside setpoints, at least twice a second."""
-    return {"timestamp": command.sent_ns // 1000, "velocity": True}
+    return {"timestamp": command.sent_ns // 1000, field: True}
 
 
 def _crazyflie_velocity(command: VelocityCommand, target: DriverCommand) -> Fields:
@@ -99,13 +168,21 @@ def _crazyflie_velocity(command: VelocityCommand, target: DriverCommand) -> Fiel
     }
 
 
-#: (our type, driver's type): fields of the driver's message.
-_OUT: dict[tuple[str, str], Callable[[VelocityCommand, DriverCommand], Fields]] = {
-    (TWIST_STAMPED, TWIST_STAMPED): _twist_stamped,
-    (TWIST_STAMPED, "geometry_msgs/msg/Twist"): _twist,
-    (TWIST_STAMPED, "crazyflie_interfaces/msg/VelocityWorld"): _crazyflie_velocity,
-    (TWIST_STAMPED, "px4_msgs/msg/TrajectorySetpoint"): _px4_setpoint,
-    (TWIST_STAMPED, "px4_msgs/msg/OffboardControlMode"): _px4_mode,
+AnyCommand = VelocityCommand | ThrustCommand
+_MAVROS, _PX4 = "mavros_msgs/msg/AttitudeTarget", "px4_msgs/msg/"
+#: (what ours is, driver's type): fields of the driver's message.
+_OUT: dict[tuple[str, str], Callable[[Any, DriverCommand], Fields]] = {
+    (VELOCITY, TWIST_STAMPED): _twist_stamped,
+    (VELOCITY, "geometry_msgs/msg/Twist"): _twist,
+    (VELOCITY, "crazyflie_interfaces/msg/VelocityWorld"): _crazyflie_velocity,
+    (VELOCITY, f"{_PX4}TrajectorySetpoint"): _px4_setpoint,
+    (VELOCITY, f"{_PX4}OffboardControlMode"): lambda ours, _: _px4_mode(ours, "velocity"),
+    (ATTITUDE, f"{_PX4}OffboardControlMode"): lambda ours, _: _px4_mode(ours, "attitude"),
+    (RATES, f"{_PX4}OffboardControlMode"): lambda ours, _: _px4_mode(ours, "body_rate"),
+    (ATTITUDE, f"{_PX4}VehicleAttitudeSetpoint"): _px4_attitude,
+    (RATES, f"{_PX4}VehicleRatesSetpoint"): _px4_rates,
+    (ATTITUDE, _MAVROS): lambda ours, target: _mavros_thrust(ours, target, rates=False),
+    (RATES, _MAVROS): lambda ours, target: _mavros_thrust(ours, target, rates=True),
 }
 
 
@@ -116,10 +193,20 @@ def can_send(ours: str, theirs: str) -> bool:
 
 def sendings() -> str:
     """What can become what, for messages."""
-    return f"{', '.join(COMMANDS)} to {', '.join(theirs for _, theirs in _OUT)}"
+    return "; ".join(
+        f"{ours} to {', '.join(theirs for known, theirs in _OUT if known == kind)}"
+        for ours, kind in COMMANDS.items()
+    )
 
 
-def sent_as(target: DriverCommand, command: VelocityCommand) -> Fields:
+def standing_command(ours: str) -> AnyCommand:
+    """A command of a kind that asks for nothing."""
+    if COMMANDS[ours] == VELOCITY:
+        return VelocityCommand(0, 0, (0.0, 0.0, 0.0), 0.0)
+    return ThrustCommand(0, 0, (1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0), HOVERS_MPS2)
+
+
+def sent_as(target: DriverCommand, command: AnyCommand) -> Fields:
     """Fields of the driver's message by their dotted names; what is not named stays zero.
 
     Args:

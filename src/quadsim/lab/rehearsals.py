@@ -12,8 +12,10 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from quadsim.analysis.report.figures import BLIND, REFERENCE, TRUTH, WAYPOINTS, finish_panels
+from quadsim.base.parameters import Vec3
 from quadsim.firmware.fly import FirmwareChoice
 from quadsim.geometry.rotation import yaw_of
+from quadsim.hil.rehearsal.fleet_flight import FleetFlight
 from quadsim.hil.rehearsal.flight import TRACK, Outcome, RehearsalFlight
 from quadsim.hil.rehearsal.parameters import PassParams
 from quadsim.hil.rehearsal.rehearsal import load_rehearsal
@@ -29,7 +31,8 @@ MOST, COLUMNS = 6, 2
 
 def fly_rehearsal(job: Job) -> Outcome:
     """Fly one seed of a rehearsal; ``cell`` is its name, ``extra`` limit of speed and firmware."""
-    return RehearsalFlight(load_rehearsal(job.cell, job.seed, *job.extra)).fly()
+    rehearsal = load_rehearsal(job.cell, job.seed, *job.extra)
+    return (FleetFlight if rehearsal.params.fleet else RehearsalFlight)(rehearsal).fly()
 
 
 def run_rehearsal(
@@ -158,15 +161,19 @@ def rehearsal_picture(
         rows, COLUMNS, subplot_titles=titles, horizontal_spacing=0.05, vertical_spacing=0.22 / rows
     )
     for k, (name, outcome) in enumerate(flown):
-        field = load_rehearsal(name, outcome.seed, speed_mps).field
-        _draw(figure, k // COLUMNS + 1, k % COLUMNS + 1, field, outcome)
+        rehearsal = load_rehearsal(name, outcome.seed, speed_mps)
+        ends = [end for own in rehearsal.params.fleet for end in (own.start_W_m, own.goal_W_m)]
+        ends = ends or [rehearsal.field.start_W, rehearsal.field.goal_W]
+        _draw(figure, k // COLUMNS + 1, k % COLUMNS + 1, rehearsal.field, outcome, ends)
     figure.update_xaxes(title_text="east, m", row=rows)
     figure.update_yaxes(title_text="north, m", col=1)
     return finish_panels(figure, WIDTH_PX, rows * ROW_PX)
 
 
-def _draw(figure: go.Figure, row: int, column: int, field: Field, outcome: Outcome) -> None:
-    """One flight into its panel."""
+def _draw(
+    figure: go.Figure, row: int, column: int, field: Field, outcome: Outcome, places: list[Vec3]
+) -> None:
+    """One flight into its panel, with starts and goals."""
     place, gap = {"row": row, "col": column}, np.full((2, 1), np.nan)
     outlines = [np.hstack([outline(obstacle), gap]) for obstacle in field.obstacles]
     x, y = np.hstack([gap, *outlines])
@@ -188,7 +195,7 @@ def _draw(figure: go.Figure, row: int, column: int, field: Field, outcome: Outco
         x=track["x_m"], y=track["y_m"], name="flown", mode="lines+markers", marker=marker,
         line={"color": TRUTH, "width": 1}, **place,
     )  # fmt: skip
-    ends = np.array([field.start_W, field.goal_W])
+    ends = np.array(places)
     marker = {"color": REFERENCE, "size": 9, "symbol": "x"}
     figure.add_scatter(x=ends[:, 0], y=ends[:, 1], name="start, goal", mode="markers",
                        marker=marker, **place)  # fmt: skip

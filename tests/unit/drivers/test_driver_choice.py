@@ -6,6 +6,7 @@ import math
 import re
 import sys
 import time
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from unittest.mock import MagicMock
 
@@ -19,7 +20,15 @@ from quadsim.base.files import known
 from quadsim.base.options import from_texts
 from quadsim.drivers.commands import DriverCommand
 from quadsim.drivers.driver import load_driver
-from quadsim.drivers.outward import OutsidePose, VelocityCommand, relayed_as, sent_as
+from quadsim.drivers.outward import (
+    OutsidePose,
+    ThrustCommand,
+    VelocityCommand,
+    relayed_as,
+    sent_as,
+    standing_command,
+)
+from quadsim.geometry.rotation import from_euler, to_euler
 from quadsim.ros.graph import driver_choice as module
 from quadsim.ros.graph.driver_choice import GIVEN_BY, REPLACEABLE, choose
 from quadsim.ros.graph.graph import GraphOptions, SimLaunch, describe
@@ -423,7 +432,7 @@ def test_fields_are_set_by_their_names():
 def test_what_is_asked_has_a_definite_name(name):
     driver = load_driver(name)
     for command in driver.commands:
-        assert sent_as(command, COMMAND)
+        assert sent_as(command, standing_command(command.ours))
     if driver.services:
         assert {service.ours for service in driver.services} >= {"arm", "disarm", "land"}
 
@@ -839,3 +848,56 @@ def test_an_answer_that_does_not_come_is_forgotten(monkeypatch):
     assert (answer.success, answer.message) == (
         False, "/rover/land has not answered within 3 s"
     )  # fmt: skip
+
+
+# ---- attitudes and rates -----------------------------------------------------------------------
+
+#: Nose 0.2 rad up (pitch is left about left), 0.5 rad/s to the left, a tenth more than weight.
+THRUST = ThrustCommand(
+    77_000_000_000, 1_700_000_000_123_456_789, from_euler(0.1, -0.2, 0.3), (0.4, -0.3, 0.5),
+    1.1 * 9.80665,
+)  # fmt: skip
+
+
+def test_an_attitude_becomes_px4s_in_ned_and_frd():
+    """Roll stays, pitch changes its sign, and north is 90 degrees less than east's heading."""
+    mode, setpoint = (
+        sent_as(command, THRUST)
+        for command in load_driver("px4").commands_of("command_attitude/safe")
+    )
+    assert mode == {"timestamp": 1_700_000_000_123_456, "attitude": True}
+    roll, pitch, yaw = to_euler(tuple(setpoint["q_d"]))
+    assert (roll, pitch, yaw) == pytest.approx((0.1, 0.2, 0.5 * math.pi - 0.3))
+    assert setpoint["yaw_sp_move_rate"] == -0.5
+    assert setpoint["thrust_body"] == pytest.approx([0.0, 0.0, -0.55])  # half hovers
+
+
+def test_rates_become_px4s_in_frd():
+    mode, setpoint = (
+        sent_as(command, THRUST) for command in load_driver("px4").commands_of("command_rates/safe")
+    )
+    assert mode["body_rate"] is True
+    assert [setpoint[name] for name in ("roll", "pitch", "yaw")] == [0.4, 0.3, -0.5]
+    assert setpoint["thrust_body"][2] == pytest.approx(-0.55)
+
+
+def test_mavros_gets_attitude_or_rates_as_they_are_with_the_rest_masked():
+    driver = load_driver("mavros")
+    (attitude,), (rates,) = (
+        driver.commands_of(f"command_{kind}/safe") for kind in ("attitude", "rates")
+    )
+    said = sent_as(attitude, THRUST)
+    w, x, y, z = THRUST.q_WB
+    assert said["orientation"] == [x, y, z, w]
+    assert said["type_mask"] == 3  # IGNORE_ROLL_RATE | IGNORE_PITCH_RATE
+    assert said["thrust"] == pytest.approx(0.55)
+    said = sent_as(rates, THRUST)
+    assert said["type_mask"] == 128  # IGNORE_ATTITUDE
+    assert said["body_rate"] == [0.4, -0.3, 0.5]
+
+
+@pytest.mark.parametrize(("thrust", "throttle"), [(0.0, 0.0), (9.80665, 0.5), (30.0, 1.0)])
+def test_thrust_is_proportional_through_what_hovers_and_at_most_one(thrust, throttle):
+    (attitude,) = load_driver("mavros").commands_of("command_attitude/safe")
+    said = sent_as(attitude, replace(THRUST, thrust_mps2=thrust))
+    assert said["thrust"] == pytest.approx(throttle)

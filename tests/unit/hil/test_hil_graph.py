@@ -239,3 +239,102 @@ def test_a_real_lidar_leaves_out_the_vehicle_that_it_sits_on():
     assert "lidar.self_radius_m" not in by_name(described(**given))["guard"].parameters
     virtual = by_name(described(drivers="mavros", vehicle="x500"))
     assert "lidar.self_radius_m" not in virtual["guard"].parameters
+
+
+# ---- several vehicles --------------------------------------------------------------------------
+
+
+def of_vehicle(specs, name):
+    return by_name(spec for spec in specs if spec.namespace == name)
+
+
+def test_each_of_several_vehicles_has_nodes_of_its_own_and_knows_the_other_guards():
+    specs = described(drivers="mavros", vehicles="3")
+    one = ["driver", "lidar", "planner", "guard", "monitor"]
+    assert [spec.executable for spec in specs] == 3 * one
+    for k in (1, 2, 3):
+        nodes = of_vehicle(specs, f"/quad{k}")
+        odometry = f"/quad{k}/mavros/local_position/odom"
+        assert heard(nodes["guard"], "odometry/filtered") == odometry
+        assert nodes["driver"].parameters["driver_namespace"] == f"/quad{k}"
+        assert nodes["driver"].parameters["alone"] is False
+        given = nodes["guard"].parameters
+        assert given["neighbours.names"] == [f"quad{i}" for i in (1, 2, 3) if i != k]
+        assert given["neighbours.keep_out_m"] == [0.5, 0.5]  # 0.4 m and 0.1 m of the file
+        # one person holds one button for all
+        assert heard(nodes["guard"], "dead_man") == "/dead_man"
+        assert heard(nodes["guard"], "joy") == "/joy"
+
+
+def test_a_vehicle_alone_has_its_own_button_and_no_neighbours():
+    nodes = by_name(described(drivers="mavros"))
+    assert heard(nodes["guard"], "dead_man") == "dead_man"
+    assert "neighbours.names" not in nodes["guard"].parameters
+    assert nodes["driver"].parameters["alone"] is True
+    assert "origin_W_m" not in nodes["driver"].parameters
+
+
+def test_drivers_may_have_namespaces_guards_and_maps_of_their_own(tmp_path):
+    (tmp_path / "wide.yaml").write_text("vehicle: {radius_m: 0.7, measured_on: a flight}\n")
+    specs = described(
+        drivers="mavros", vehicles="2", driver_namespace="/uav7, /uav9", origins="0,0,0, 3,-1,0",
+        guard=f"{MEASURED},{tmp_path / 'wide.yaml'}", record="/tmp/it",
+    )  # fmt: skip
+    first, second = of_vehicle(specs, "/quad1"), of_vehicle(specs, "/quad2")
+    assert heard(first["guard"], "odometry/filtered") == "/uav7/mavros/local_position/odom"
+    # its driver shifts it, so that it is heard behind that
+    assert heard(second["guard"], "odometry/filtered") == "odometry/autopilot"
+    assert second["driver"].parameters["origin_W_m"] == [3.0, -1.0, 0.0]
+    assert "odometry/autopilot" in second["driver"].parameters["topics"].split()
+    assert second["monitor"].parameters["pose"].startswith("/uav9/")
+    assert first["guard"].parameters["neighbours.keep_out_m"] == pytest.approx([0.8])
+    recorder = specs[-1].parameters
+    assert recorder["count"] == 2
+    assert (
+        "/uav9/mavros/setpoint_velocity/cmd_vel geometry_msgs/msg/TwistStamped" in recorder["also"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"driver_namespace": "/a"}, "driver_namespace: 1 given; allowed: 2, for 2 vehicles"),
+        ({"driver_namespace": "/a,/a"}, "is of more than one; give each a driver_namespace"),
+        ({"origins": "1,2,3"}, "origins: 3 given; allowed: 6"),
+        ({"drivers": "mocap,crazyswarm2", "origins": "0,0,0,1,0,0"}, "give no odometry/autopilot"),
+        ({"guard": f"{MEASURED},{MEASURED},{MEASURED}"}, "guard: 3 files; allowed: 1, or one each"),
+        ({"structure": "sil", "drivers": ""}, "vehicles: 2 with structure sil"),
+    ],
+)
+def test_several_vehicles_that_do_not_fit_are_named(values, words):
+    with pytest.raises(InputError, match=words):
+        described(**{"drivers": "mavros", "vehicles": "2"} | values)
+
+
+# ---- Gazebo shows the vehicle ------------------------------------------------------------------
+
+
+def test_gazebo_shows_a_real_vehicle_and_lends_it_lidar_and_camera():
+    specs = described(drivers="mavros", world="hall", lent="lidar,camera")
+    nodes = by_name(specs)
+    assert "lidar" not in nodes  # the scan is Gazebo's
+    view = nodes["gazebo_view"]
+    assert view.namespace == "/quad"
+    assert (view.parameters["world"], view.parameters["lent"]) == ("hall", ["scan", "camera"])
+    assert heard(view, "ground_truth/odom") == "/mavros/local_position/odom"
+    bridges = {spec.name: spec for spec in specs if spec.package == "ros_gz_bridge"}
+    assert "/world/hall/set_pose" in bridges["pose_bridge"].arguments[0]
+    assert bridges["gazebo_bridge"].namespace == "/quad"
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"lent": "imu"}, "lent: 'imu' with structure hil; allowed: lidar, camera"),
+        ({"lent": "lidar", "structure": "target"}, "structure target; allowed: none"),
+        ({"lent": "lidar", "drivers": "crazyswarm2"}, "external/pose_stamped is no odometry"),
+    ],
+)
+def test_what_gazebo_cannot_lend_is_named(values, words):
+    with pytest.raises(InputError, match=words):
+        described(**{"drivers": "mavros"} | values)

@@ -48,6 +48,11 @@ class Emergency:
 
     take_pose = take_scan = take_wish = take_dead_man = take_shapes = expect_shapes = take_nothing
     take_ready = take_reset = take_autopilot = take_nothing
+    take_neighbour = expect_neighbours = take_position = take_setpoint = take_nothing
+
+    def reach(self, _: int) -> None:
+        """Where the vehicle will be it does not know."""
+        return
 
     def take_offboard(self, inside: bool) -> None:
         """A vehicle that leaves offboard mode belongs to whoever has taken it."""

@@ -84,7 +84,7 @@ class Watched:
         late = age_s > watch.dead_man_timeout_s
         return f"dead-man button: not heard for {age_s:.2f} s" if late else ""
 
-    def _outside(self, p_W: NDArray[np.float64], beyond_m: float) -> str:
+    def outside(self, p_W: NDArray[np.float64], beyond_m: float) -> str:
         """How a place is outside height band or fence by more than that; empty if it is not."""
         limits = self.params.limits
         x, y, z = p_W.tolist()
@@ -98,6 +98,12 @@ class Watched:
         corners = f"({west:g}, {south:g}) to ({east:g}, {north:g})"
         return f"({x:.1f}, {y:.1f}) is outside the fence {corners}"
 
+    @property
+    def misled(self) -> str:
+        """Why places cannot be relied on, in words; empty: they can."""
+        found = (self.poses.mismatch, self.turned, self.reset, self.autopilot.fault)
+        return next(filter(None, found), "")
+
     def fault(self, now_ns: int) -> Fault | None:
         """The worst of what is wrong in flight, or None."""
         watch, limits, poses = self.params.watch, self.params.limits, self.poses
@@ -105,10 +111,8 @@ class Watched:
         if pose is None or age_s > watch.pose_stale_s:
             words = poses.jump or f"pose lost: none for {age_s:.2f} s"
             return Fault(words, lands=age_s > watch.pose_lost_s, blind=True)
-        misled = (poses.mismatch, self.turned, self.reset, self.autopilot.fault)
-        for words in (self._outside(pose.p_W, limits.beyond_m), *misled):
-            if words:
-                return Fault(words, lands=True)
+        if words := self.outside(pose.p_W, limits.beyond_m) or self.misled:
+            return Fault(words, lands=True)
         if pose.tilt_rad > limits.tilt_max_rad + BEYOND_RAD:
             return Fault(f"tilted by {math.degrees(pose.tilt_rad):.0f} deg")
         fastest = math.hypot(limits.speed_max_mps, max(limits.climb_max_mps, limits.sink_max_mps))
@@ -145,7 +149,7 @@ class Watched:
                 f"{poses.rate_hz:.0f} poses a second; needed: {watch.pose_rate_min_hz:g}. Set the"
                 " rate of the stream (docs/hil.md)"
             )
-        if place := self._outside(pose.p_W, 0.0):
+        if place := self.outside(pose.p_W, 0.0):
             return (
                 f"{place}; take off by the vehicle's own autopilot first, and see that the pose is"
                 " in map (ENU, z up)"
@@ -161,6 +165,8 @@ class Watched:
         if pose.speed_mps > BEGIN_MPS:
             return f"moving at {pose.speed_mps:.1f} m/s; hover first (at most {BEGIN_MPS:g})"
         if words := self.sight.fault(now_ns) or self.sight.blind(now_ns):
+            return words
+        if words := self.sight.neighbours.near(pose.p_W):
             return words
         near_m = self.sight.clearance_m(pose.p_W) - params.vehicle.pose_uncertainty_m
         for path in self.sight.paths(now_ns, pose.p_W, 0.0, 0.0):

@@ -18,6 +18,7 @@ from typing import Annotated
 from quadsim.base.parameters import Spec, Vec3
 from quadsim.hil.guard.output import GuardEvent
 from quadsim.hil.guard.parameters import LimitParams, WatchParams
+from quadsim.hil.guard.setpoints import ThrustSetpoint, refused_setpoint
 
 #: What rounding adds to a command at the limit, m/s and rad/s.
 ROUNDING = 0.01
@@ -93,13 +94,24 @@ class Gate:
             yaw_rate_radps: about up.
             publishers: full names of the nodes that publish commands.
         """
+        sink = self._params.watch.land_sink_mps
+        ends = not any(v_W[:2]) and -sink - ROUNDING <= v_W[2] <= 0.0
+        beyond = self._beyond(v_W, yaw_rate_radps)
+        return self._take(now_ns, stamp_ns, self.misfit(publishers), beyond, ends)
+
+    def take_setpoint(
+        self, now_ns: int, stamp_ns: int, setpoint: ThrustSetpoint, publishers: Sequence[str]
+    ) -> bool:
+        """Whether an attitude or rates may go out; arguments as of :meth:`take`."""
+        words = refused_setpoint(setpoint, self._params.limits)
+        beyond = f"a command of {words}" if words else ""
+        misfit = self.misfit(publishers, f"command_{setpoint.kind}/safe")
+        return self._take(now_ns, stamp_ns, misfit, beyond, ends=False)
+
+    def _take(self, now_ns: int, stamp_ns: int, misfit: str, beyond: str, ends: bool) -> bool:
+        """Whether a command may go out: one that stops or lands is never too late."""
         self._silent_s = 0.0
-        words = (
-            self.landing
-            or self.misfit(publishers)
-            or self._late(now_ns, stamp_ns, v_W)
-            or self._beyond(v_W, yaw_rate_radps)
-        )
+        words = self.landing or misfit or self._late(now_ns, stamp_ns, ends) or beyond
         if words:
             self.refuse(now_ns, words)
             return False
@@ -107,23 +119,20 @@ class Gate:
         self._passed_ns = now_ns
         return True
 
-    def misfit(self, publishers: Sequence[str]) -> str:
+    def misfit(self, publishers: Sequence[str], topic: str = "command_velocity/safe") -> str:
         """What is wrong with who publishes; empty: the guard does, alone."""
         if len(publishers) > 1:
             names = ", ".join(sorted(publishers))
             return (
-                f"{len(publishers)} publish command_velocity/safe ({names}); allowed: the guard"
+                f"{len(publishers)} publish {topic} ({names}); allowed: the guard"
                 " alone. Is a second graph on this domain?"
             )
         if publishers and publishers[0] != self._guard:
-            return (
-                f"command_velocity/safe comes from {publishers[0]}; allowed: the guard"
-                f" ({self._guard})"
-            )
+            return f"{topic} comes from {publishers[0]}; allowed: the guard ({self._guard})"
         return ""
 
-    def _late(self, now_ns: int, stamp_ns: int, v_W: Vec3) -> str:
-        """How old a command is; empty: not too old. To stop or to land is never too late."""
+    def _late(self, now_ns: int, stamp_ns: int, ends: bool) -> str:
+        """How old a command is; empty: not too old."""
         if self._stamp_ns is not None and stamp_ns <= self._stamp_ns:
             return "the stamp of a command goes back, or stays"
         offset_ns = float(now_ns - stamp_ns)
@@ -134,8 +143,6 @@ class Gate:
             self._least_ns = offset_ns
         self._stamp_ns, self._came_ns = stamp_ns, now_ns
         age_s = (offset_ns - self._least_ns) * 1e-9
-        sink = self._params.watch.land_sink_mps
-        ends = not any(v_W[:2]) and -sink - ROUNDING <= v_W[2] <= 0.0
         if age_s <= self._params.watch.command_age_s or ends:
             return ""
         return f"a command is {age_s:.2f} s old; allowed: {self._params.watch.command_age_s:g}"

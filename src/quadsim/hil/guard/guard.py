@@ -11,20 +11,31 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.base.parameters import Vec3
-from quadsim.geometry.rotation import Quat, yaw_of
+from quadsim.control.avoidance import reach_braking, velocity_of
+from quadsim.geometry.rotation import Quat, wrap, yaw_of
 from quadsim.hil.guard.faults import Fault, Watched
 from quadsim.hil.guard.frames import Means, MotionAlignment, turned_words
-from quadsim.hil.guard.law import ZERO, Moment, entered, safe_command
+from quadsim.hil.guard.law import (
+    BRAKE_SHARE,
+    ZERO,
+    Moment,
+    Safe,
+    entered,
+    limited,
+    safe_command,
+)
 from quadsim.hil.guard.output import STATES, GuardEvent, GuardOutput
 from quadsim.hil.guard.parameters import FASTEST_MPS, GuardParams
-from quadsim.hil.guard.pose import refused_pose
+from quadsim.hil.guard.pose import AcceptedPose, refused_pose
+from quadsim.hil.guard.setpoints import SetpointWatch, ThrustSetpoint, refused_setpoint
 from quadsim.hil.guard.sight import Shape
 
 __all__ = ["STATES", "Guard", "GuardOutput", "GuardParams", "Shape"]
@@ -41,6 +52,12 @@ BRAKED_S = 2.0
 DOUBTFUL_MPS = 0.5
 #: Motion as slow as that is compared with the commands for so long, s.
 FORGET_S = 30.0
+#: Yaw rate towards the heading of a place, rad/s per rad.
+YAW_GAIN = 1.0
+#: Slower, before another vehicle, it is held up by it, m/s; and a wish that is none.
+HELD_UP_MPS = 0.1
+#: A vehicle that no guard flies is taken to fly on for so long before it brakes, s.
+UNGUARDED_S = 1.0
 #: A measured velocity answers to commands up to this much older than latency and brakes explain, s.
 SLACK_S = 0.3
 
@@ -70,6 +87,8 @@ class Guard:
         self._means = Means()
         self._wish_W: Array = ZERO
         self._yaw_rate = 0.0
+        self._place: tuple[Array, float] | None = None  # wished, and its heading
+        self._setpoint: ThrustSetpoint | None = None  # wished
         self._events: list[GuardEvent] = []
         self._state = DISABLED
         self._now_ns: int | None = None
@@ -87,6 +106,9 @@ class Guard:
         self._held_since_ns: int | None = None
         self._fault: Fault | None = None
         self._entered_ns: int | None = None  # since when hits are within the keep-out
+        self._blocked_ns: int | None = None  # since when a neighbour is in the way
+        self._told_blocked = False
+        self._setpoints = SetpointWatch(self.params)
         self._watched.begin()
         self._alignment.forget()
         self._means.forget()
@@ -162,6 +184,35 @@ class Guard:
         """There are such things, so without them there is no flight; ``missing``: why not now."""
         self._sight.expects_shapes, self._sight.missing = True, missing
 
+    def expect_neighbours(self, radii_m: Mapping[str, float]) -> None:
+        """There are vehicles with guards of their own: by name, the keep-out of each, m."""
+        self._sight.neighbours.expect(radii_m)
+
+    def take_neighbour(self, name: str, stamp_ns: int, now_ns: int, points_W: Any) -> str | None:
+        """The reach of one of them, (N, 3) in W; without a point: it does not know."""
+        return self._sight.neighbours.take(name, stamp_ns, now_ns, points_W)
+
+    def reach(self, now_ns: int) -> Array | None:
+        """(M, 3) points in W whose hull holds where the vehicle will be if zero is commanded.
+
+        Without a point where its place cannot be relied on; None before there is a pose.
+        """
+        pose, vehicle = self._poses.pose, self.params.vehicle
+        if pose is None:
+            return None
+        age_s = self._poses.age_s(now_ns)
+        if age_s > self.params.watch.pose_stale_s or self._watched.misled:
+            return np.zeros((0, 3))
+        if self.enabled and self._setpoints.in_force(now_ns, age_s):
+            return self._setpoints.reach_W
+        if self.enabled:
+            moving_W, delay_s = self._moving(now_ns, pose.v_W, age_s), -self._zero_s(now_ns)
+        else:
+            moving_W, delay_s = pose.v_W[None], UNGUARDED_S
+        delay_s = max(age_s + vehicle.latency_s + delay_s, 0.0)
+        points: Array = pose.p_W + reach_braking(moving_W, delay_s, vehicle.brake_mps2)
+        return points
+
     def take_wish(self, now_ns: int, v_W: Vec3, yaw_rate_radps: float) -> str | None:
         """The velocity in W that somebody wants; it is as old as its coming, whatever its stamp."""
         numbers = (*v_W, yaw_rate_radps)
@@ -170,6 +221,29 @@ class Guard:
         if max(map(abs, numbers)) > FASTEST_MPS:
             return f"more than {FASTEST_MPS:g} m/s or rad/s"
         self._wish_W, self._yaw_rate = np.array(v_W, dtype=np.float64), float(yaw_rate_radps)
+        self._place = self._setpoint = None
+        self._watched.wish_ns = now_ns
+        return None
+
+    def take_position(self, now_ns: int, p_W: Vec3, yaw_rad: float) -> str | None:
+        """A place in W that somebody wants to be at, and the heading there.
+
+        It counts as the velocity from which the vehicle comes to stand there.
+        """
+        if not math.isfinite(sum(p_W) + yaw_rad):
+            return "a number in it is not finite"
+        place = np.array(p_W, dtype=np.float64)
+        if words := self._watched.outside(place, 0.0):
+            return words
+        self._place, self._setpoint = (place, yaw_rad), None
+        self._watched.wish_ns = now_ns
+        return None
+
+    def take_setpoint(self, now_ns: int, setpoint: ThrustSetpoint) -> str | None:
+        """An attitude or rates that somebody wants; passed on while braking would be in time."""
+        if words := refused_setpoint(setpoint, self.params.limits):
+            return words
+        self._setpoint, self._place = setpoint, None
         self._watched.wish_ns = now_ns
         return None
 
@@ -329,28 +403,37 @@ class Guard:
         """The safe velocity nearest to the wish; to none, where there is no wish."""
         pose, lost = self._poses.pose, self._fault
         assert pose is not None
-        silent = self._watched.wish_ns is None or lost is not None
-        wish_W: Array = ZERO if silent else self._wish_W
+        age_s = self._poses.age_s(now_ns)
+        held = lost.words if lost is not None else ""
+        held = held or ("no wish yet" if self._watched.wish_ns is None else "")
+        if not held and self._place is not None:
+            self._go_to(pose, *self._place)
+        elif not held and self._setpoint is not None:
+            if (passed := self._pass_setpoint(now_ns, pose, age_s)) is not None:
+                return passed
+            held = f"{self._setpoint.kind} setpoints may lead too near, or too fast"
+        elif not held and self._setpoints.in_force(now_ns, age_s):
+            held = "a setpoint may still be in force"  # zero alone is certain then
+        wish_W: Array = ZERO if held else self._wish_W
         doubtful = self._alignment.doubtful
         if doubtful:  # its certificate counts on a motion towards the command
             size = math.sqrt(wish_W @ wish_W)
             wish_W = wish_W * min(1.0, DOUBTFUL_MPS / max(size, DOUBTFUL_MPS))
         sent_W = self._sent[-1][1]
-        age_s = self._poses.age_s(now_ns)
         moment = Moment(
             now_ns, pose.p_W, age_s, self._moving(now_ns, pose.v_W, age_s), self._zero_s(now_ns),
-            wish_W, ZERO if silent else sent_W, sent_W, dt_s,
+            wish_W, ZERO if held else sent_W, sent_W, dt_s,
         )  # fmt: skip
         safe = safe_command(self.params, self._sight, moment)
-        if silent:
-            words = lost.words if lost is not None else "no wish yet"
+        if held:
             stands = pose.speed_mps < STANDING_MPS or self._held_since_ns is not None
             if lost and stands and self._hold(stands, now_ns) >= self.params.watch.hold_s:
                 return self._land(lost.words, now_ns)
             self._state = HOLDING if stands else BRAKING
             if safe.v_W.any():
-                words = f"{words}; gives way to: {safe.why}"
-            return self._send(now_ns, safe.v_W, 0.0, words, safe.margin_m)
+                held = f"{held}; gives way to: {safe.why}"
+            return self._send(now_ns, safe.v_W, 0.0, held, safe.margin_m)
+        self._watch_blocked(now_ns, safe)
         most = self.params.limits.yaw_rate_max_radps
         yaw_rate = min(max(self._yaw_rate, -most), most)
         why = safe.why or ("motion and commands may be turned" if doubtful else "")
@@ -360,6 +443,40 @@ class Guard:
         else:
             self._state = LIMITING if why else PASSING
         return self._send(now_ns, safe.v_W, yaw_rate, why, safe.margin_m)
+
+    def _go_to(self, pose: AcceptedPose, place_W: Array, yaw_rad: float) -> None:
+        """Wish the velocity from which the vehicle comes to stand at a place."""
+        params, limits = self.params, self.params.limits
+        look_s = params.vehicle.latency_s + params.watch.late_s
+        brake = BRAKE_SHARE * params.vehicle.brake_mps2
+        self._wish_W = limited(velocity_of(place_W - pose.p_W, look_s, brake), limits)
+        self._yaw_rate = YAW_GAIN * wrap(yaw_rad - yaw_of(pose.q_WB))
+        most = limits.yaw_rate_max_radps
+        self._yaw_rate = min(max(self._yaw_rate, -most), most)
+
+    def _pass_setpoint(self, now_ns: int, pose: AcceptedPose, age_s: float) -> GuardOutput | None:
+        """Pass an attitude or rates on while braking would be in time; None: take over."""
+        assert self._setpoint is not None
+        taken_over = self._setpoints.taken_over
+        setpoint, room_m = self._setpoints.take(now_ns, self._sight, pose, age_s, self._setpoint)
+        if setpoint is None:
+            if not taken_over:
+                self._tell(1, f"takes over from {self._setpoint.kind} setpoints: {room_m:.1f} m")
+            return None
+        self._state = PASSING
+        return replace(self._send(now_ns, pose.v_W, 0.0, "", room_m), setpoint=setpoint)
+
+    def _watch_blocked(self, now_ns: int, safe: Safe) -> None:
+        """Tell it once where another vehicle leaves no way."""
+        slow, wished = (math.sqrt(v @ v) < HELD_UP_MPS for v in (safe.v_W, self._wish_W))
+        if not (slow and not wished and safe.why.startswith("neighbour")):
+            self._blocked_ns, self._told_blocked = None, False
+            return
+        self._blocked_ns = now_ns if self._blocked_ns is None else self._blocked_ns
+        limit_s = self.params.neighbours.blocked_s
+        if self._since_s(self._blocked_ns, now_ns) >= limit_s and not self._told_blocked:
+            self._told_blocked = True
+            self._tell(1, f"no way past {safe.why} for {limit_s:g} s; one of both has to give way")
 
     # ---- what was commanded --------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.control.avoidance import (
+    TOLERANCE_M,
     Obstacles,
     half_spaces,
     project,
@@ -81,6 +82,12 @@ def ramped(wish_W: Array, last_W: Array, change_mps: float) -> Array:
     return ramp
 
 
+def turned_right(x_W: Array, angle_rad: float) -> Array:
+    """A vector turned to the right about up: vehicles that meet pass each other on one side."""
+    c, s = math.cos(angle_rad), math.sin(angle_rad)
+    return np.array((c * x_W[0] + s * x_W[1], c * x_W[1] - s * x_W[0], x_W[2]))
+
+
 def away(path: Path, wish_W: Array) -> tuple[Array, float]:
     """The half-space n x <= b, b < 0, that leads out of a shape's path by the shortest way."""
     near = path.nearest_W
@@ -126,6 +133,7 @@ class Moment(NamedTuple):
         sent_W: (3,) what was sent last, which may differ from ``last_W``: what the guard adds by
             itself changes from there.
         dt_s: time since the last command.
+        fastest_mps: speed that counts at least.
     """
 
     now_ns: int
@@ -137,6 +145,7 @@ class Moment(NamedTuple):
     last_W: Array = ZERO
     sent_W: Array = ZERO
     dt_s: float = 0.0
+    fastest_mps: float = 0.0
 
 
 def safe_command(params: GuardParams, sight: Sight, moment: Moment, shown_m: float = 0.0) -> Safe:
@@ -152,6 +161,12 @@ def safe_command(params: GuardParams, sight: Sight, moment: Moment, shown_m: flo
     if sight.is_seen(moment.now_ns, safe.v_W):
         return safe
     return Safe(ZERO, UNSEEN, safe.margin_m, braking=safe.braking)
+
+
+def room_about(params: GuardParams, sight: Sight, moment: Moment, reach_W: Array) -> float:
+    """Least room about a reach, (M, 3) relative to the place, one of its points 0."""
+    far_m = math.sqrt(np.einsum("ij,ij->i", reach_W, reach_W).max())
+    return _Command(params, sight, moment, far_m + params.keep_out_m).room(reach_W)
 
 
 def entered(
@@ -210,7 +225,9 @@ class _Command:
         delay_s = self._answer_s + params.watch.late_s
         moving_W, wish = moment.moving_W, self._wish
         fastest = max(
-            math.sqrt(np.einsum("ij,ij->i", moving_W, moving_W).max()), math.sqrt(wish @ wish)
+            math.sqrt(np.einsum("ij,ij->i", moving_W, moving_W).max()),
+            math.sqrt(wish @ wish),
+            moment.fastest_mps,
         )
         horizon_s = delay_s + fastest / vehicle.brake_mps2
         far_m = stop_m(fastest, delay_s, vehicle.brake_mps2)
@@ -231,6 +248,16 @@ class _Command:
             for path in paths(self._ahead_s)
         ]
         self._rooms = rooms_of(limits, p_W)
+        zero_answer_s = max(self._answer_s - moment.zero_s, 0.0)
+        self._braking = reach_braking(moving_W, zero_answer_s, vehicle.brake_mps2)
+        self._halves = sight.neighbours.halves(now_ns, p_W, self._braking, vehicle.margin_m)
+
+    def room(self, points: Array) -> float:
+        """Least room of a reach to all that is in the way, and to where nothing is known."""
+        rows = [path.rows for path in self._paths]
+        moving = (room(points, one.o_W, one.keep_out_m, one.upright)[0] for one in rows)
+        far_m = math.sqrt(np.einsum("ij,ij->i", points, points).max())
+        return min(*self._room(points), *moving, self._sight_m - far_m)
 
     def safe(self) -> Safe:
         """The command; where it leads along or away from obstacles, that may be unseen."""
@@ -288,6 +315,12 @@ class _Command:
             wanted, why = wanted * (self._sight_m / way_m), "range of sight"
         seed = stop_point(self._moment.last_W, look_s, brake)
         still, bound, words = still_planes(self._params, self._near, seed, self._rooms)
+        halves = self._halves
+        if np.any(halves.normal_W @ wanted > halves.law_m + TOLERANCE_M):
+            wanted = turned_right(wanted, math.radians(self._params.neighbours.right_deg))
+        still = np.concatenate((still, halves.normal_W))
+        bound = np.concatenate((bound, halves.law_m))
+        words = [*words, *halves.words]
         added_mps = 0.0
         if bound.min() < 0.0:
             out = way_out(still, bound)
@@ -340,6 +373,7 @@ class _Command:
         still = float(
             np.min(self._rooms + self._params.limits.beyond_m - (points @ BOX.T).max(axis=0))
         )
+        still = min(still, self._halves.room(points))
         outside = self._outside
         return still, room(points, outside.o_W, outside.keep_out_m, outside.upright)[0]
 
@@ -365,10 +399,7 @@ class _Command:
             )
             return min(still, fixed), min(fixed, moving)
 
-        zero_answer_s = max(self._answer_s - self._moment.zero_s, 0.0)
-        brake = self._params.vehicle.brake_mps2
-        braking = reach_braking(self._moment.moving_W, zero_answer_s, brake)
-        stop_fixed, stop_margin = rooms(braking)
+        stop_fixed, stop_margin = rooms(self._braking)
         inside = len(self._outside.o_W) < len(self._near.o_W) or len(shapes) < len(rows)
         for command in (v_W, 0.5 * v_W):
             if not command.any():

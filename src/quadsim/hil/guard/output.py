@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.hil.guard.setpoints import ThrustSetpoint
+
 Array = NDArray[np.float64]
 
 #: disabled: nothing is sent. passing: the wish. limiting: the nearest safe velocity. braking: zero,
@@ -40,6 +42,7 @@ class GuardOutput:
         clearance_m: from the vehicle's outside to the nearest thing that the scan saw.
         latency_s: age of the pose that the command was made of, on the watchdogs' clock.
         land: whether the vehicle's own autopilot shall be told to land.
+        setpoint: what is sent in place of the velocity; None: the velocity is.
         events: since the last step.
     """
 
@@ -53,3 +56,4 @@ class GuardOutput:
     latency_s: float
     land: bool
     events: tuple[GuardEvent, ...] = ()
+    setpoint: ThrustSetpoint | None = None

@@ -33,6 +33,14 @@ class LimitParams:
             le=1.0,
         ),
     ] = 0.5
+    rate_max_radps: Annotated[
+        float,
+        Spec("of setpoints: fastest roll and pitch", "rad/s", gt=0.0, le=20.0),
+    ] = 2.0
+    thrust_min_mps2: Annotated[
+        float, Spec("of setpoints: thrust over mass", "m/s^2", ge=0.0, le=9.8)
+    ] = 7.0
+    thrust_max_mps2: Annotated[float, Spec("the same", "m/s^2", ge=9.9, le=100.0)] = 13.0
     height_min_m: Annotated[
         float, Spec("lowest p_W z of the vehicle's centre in flight", "m", ge=-1e4, le=1e4)
     ] = 0.5
@@ -253,6 +261,30 @@ class WatchParams:
 
 
 @dataclass(frozen=True)
+class NeighbourParams:
+    """How vehicles with guards of their own keep apart."""
+
+    height_ratio: Annotated[
+        float,
+        Spec(
+            "distance kept above and below over that beside",
+            ge=1.0,
+            le=10.0,
+        ),
+    ] = 3.0
+    timeout_s: Annotated[
+        float,
+        Spec("a silent one grows for so long, then brake", "s", gt=0.0, le=5.0),
+    ] = 0.5
+    right_deg: Annotated[
+        float, Spec("turn of wishes towards another vehicle", "deg", ge=0.0, le=80.0)
+    ] = 30.0
+    blocked_s: Annotated[
+        float, Spec("being blocked for so long is told", "s", gt=0.0, le=600.0)
+    ] = 5.0
+
+
+@dataclass(frozen=True)
 class GuardParams:
     """A file of ``config/guards``."""
 
@@ -261,6 +293,7 @@ class GuardParams:
     vehicle: VehicleAssumptions = field(default_factory=VehicleAssumptions)
     sight: SightParams = field(default_factory=SightParams)
     watch: WatchParams = field(default_factory=WatchParams)
+    neighbours: NeighbourParams = field(default_factory=NeighbourParams)
 
     @property
     def keep_out_m(self) -> float:

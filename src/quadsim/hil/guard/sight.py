@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from quadsim.base.parameters import Vec3
 from quadsim.control.avoidance import Obstacles, balls
 from quadsim.hil.guard.parameters import FARTHEST_M, FASTEST_MPS, GuardParams
+from quadsim.hil.guard.reaches import Neighbours
 
 Array = NDArray[np.float64]
 
@@ -103,6 +104,8 @@ class Sight:
 
     def __init__(self, params: GuardParams) -> None:
         self._params = params
+        #: Vehicles with guards of their own.
+        self.neighbours = Neighbours(params)
         self._scans: deque[tuple[int, int, Array]] = deque()  # when it came, when it saw, hits
         self._points_W: Array = np.zeros((0, 3))
         self._seen_ns: Array = np.zeros(0)  # (N,) when each was seen
@@ -201,6 +204,10 @@ class Sight:
         x, y = math.cos(centres_rad[best]), math.sin(centres_rad[best])
         return np.array((level_mps * x, level_mps * y, v_W[2]))
 
+    def sees_all_round(self, now_ns: int) -> bool:
+        """Whether every direction is open."""
+        return self._open(now_ns) is None
+
     def is_seen(self, now_ns: int, v_W: Array) -> bool:
         """Whether a velocity goes into an open direction, or has no level part."""
         return self.seen_part(now_ns, v_W) is v_W
@@ -246,7 +253,7 @@ class Sight:
             age_s = (now_ns - self._shapes_ns) * 1e-9
             if age_s > sight.timeout_s:
                 return f"known shapes lost: none for {age_s:.2f} s{why}"
-        return ""
+        return self.neighbours.fault(now_ns)
 
     def _about(self, p_W: Array) -> tuple[Obstacles, Array]:
         """The hits about a place, with no keep-out, and their distances; kept while it stays."""

@@ -170,6 +170,10 @@ class RehearsalFlight:
                 reason = self.ending()
         finally:
             self.own.close()
+        return self.outcome(reason)
+
+    def outcome(self, reason: str) -> Outcome:
+        """What came of it, that has ended so."""
         own, said = self.own, self.vehicle.events
         begin_ns = own.begun_ns or 0
         events = sorted([*said, *self.events], key=lambda event: event.stamp_ns)

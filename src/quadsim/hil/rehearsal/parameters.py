@@ -68,6 +68,14 @@ class TroubleParams:
 
 
 @dataclass(frozen=True)
+class MemberParams:
+    """One of several vehicles, each with a guard, a planner and a lidar of its own."""
+
+    start_W_m: Annotated[Vec3, Spec("where it takes off to", "m", ge=-1e5, le=1e5)]
+    goal_W_m: Annotated[Vec3, Spec("where it flies", "m", ge=-1e5, le=1e5)]
+
+
+@dataclass(frozen=True)
 class PassParams:
     """What must hold over all flights of a rehearsal."""
 
@@ -113,6 +121,10 @@ class RehearsalParams:
         0.0,
         2.0,
     )
+    fleet: Annotated[
+        tuple[MemberParams, ...],
+        Spec("in world: several vehicles; troubles are the first one's"),
+    ] = ()
     duration_s: Annotated[float, Spec("longest flight", "s", gt=0.0, le=3600.0)] = 90.0
     speed_mps: Annotated[
         float,
@@ -159,6 +171,11 @@ class RehearsalParams:
         if self.field and self.world:
             raise InputError(
                 f"field, world: {self.field!r} and {self.world!r}; allowed: one of them"
+            )
+        if len(self.fleet) == 1 or (self.fleet and self.field):
+            raise InputError(
+                f"fleet: {len(self.fleet)} vehicles, field {self.field!r}; allowed: two or more, in"
+                " a world"
             )
         for index, trouble in enumerate(self.troubles):
             if trouble.for_good and self.passes.arrivals > 0.0:

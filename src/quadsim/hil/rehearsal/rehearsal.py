@@ -32,6 +32,8 @@ NOT_OF_STAND_IN = {
     "duration_s": "duration_s beside stand_in is that of the flight",
     "start": "it starts where the field begins, or at start_W_m",
 }
+#: Vehicles of a fleet have seeds so far apart.
+SEEDS_APART = 100_003
 #: Time for take-off before the guard is enabled, s.
 TAKEOFF_S = 15.0
 
@@ -63,6 +65,13 @@ class Rehearsal:
     field: Field
     scene: Scene
     firmware: FirmwareChoice | None = None
+
+    @property
+    def members(self) -> tuple[Rehearsal, ...]:
+        """Those of the other vehicles of a fleet too, this one first."""
+        others = range(1, len(self.params.fleet))
+        given = str(self.path), self.seed, self.params.speed_mps or None, None
+        return (self, *(load_rehearsal(*given, member=k) for k in others))
 
     @property
     def takeoff_s(self) -> float:
@@ -137,11 +146,34 @@ def _vehicle(
     )
 
 
+def _of_member(
+    params: RehearsalParams, seed: int, member: int, firmware: FirmwareChoice | None, path: Path
+) -> tuple[RehearsalParams, int]:
+    """Parameters and seed of one vehicle of a fleet; without a fleet they stay.
+
+    Raises:
+        InputError: firmware, whose ports are one vehicle's.
+    """
+    if not params.fleet:
+        return params, seed
+    if firmware is not None:
+        raise InputError(f"{path}: fleet: not with firmware; allowed: one vehicle")
+    own = params.fleet[member]
+    own_params = replace(
+        params,
+        start_W_m=own.start_W_m,
+        goal_W_m=own.goal_W_m,
+        troubles=() if member else params.troubles,
+    )
+    return own_params, seed + SEEDS_APART * member
+
+
 def load_rehearsal(
     name: str,
     seed: int = 1,
     speed_mps: float | None = None,
     firmware: FirmwareChoice | None = None,
+    member: int = 0,
 ) -> Rehearsal:
     """Read a rehearsal and every file it names.
 
@@ -150,6 +182,7 @@ def load_rehearsal(
         seed: of the field, the vehicle and all noise.
         speed_mps: limit of speed instead of the file's.
         firmware: flies the stand-in instead of our autopilot.
+        member: which vehicle of a fleet; its noise is of a seed of its own.
 
     Raises:
         InputError: one line that names the file, the key and what is allowed.
@@ -160,8 +193,10 @@ def load_rehearsal(
     lidar = _lidar(content.pop("lidar", "virtual_lidar"), str(path))
     params = from_mapping(RehearsalParams, content, str(path))
     for key in ("start_W_m", "goal_W_m"):
-        if params.field and key in content:
-            raise InputError(f"{path}: {key}: only with world; a field has places of its own")
+        if (params.field or params.fleet) and key in content:
+            whose = "field" if params.field else "fleet"
+            raise InputError(f"{path}: {key}: only with world; a {whose} has places of its own")
+    params, seed = _of_member(params, seed, member, firmware, path)
     limit_from = f"{path}: speed_mps"
     if speed_mps is not None:
         limit_from = "--speed"
@@ -192,8 +227,10 @@ def refuse_on_dds(rehearsal: Rehearsal) -> None:
     """Refuse what the graph of a real vehicle cannot be made to do.
 
     Raises:
-        InputError: a trouble is not of :data:`TROUBLES_ON_DDS`.
+        InputError: a trouble is not of :data:`TROUBLES_ON_DDS`, or there are several vehicles.
     """
+    if rehearsal.params.fleet:
+        raise InputError(f"{rehearsal.path}: fleet: not with --dds; allowed: one vehicle")
     for trouble in rehearsal.params.troubles:
         if trouble.what not in TROUBLES_ON_DDS:
             raise InputError(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
 from quadsim.base.errors import QuadsimError
+from quadsim.drivers import bodies
 from quadsim.drivers.convert import Converter, can_convert, frame_names
 from quadsim.drivers.driver import Driver, DriverTopic
-from quadsim.ros.messages.cdr import MessageError
+from quadsim.ros.messages.cdr import MessageError, Reader
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.topics import Topic, message_class
 from quadsim.wire.encode import renamed
@@ -41,7 +43,8 @@ class DriverPlace:
     def before(self) -> tuple[str, ...]:
         """What may stand before a driver's topics, the likeliest first."""
         if self.driver_namespace:
-            return (self.driver_namespace.rstrip("/"),)
+            own = self.driver_namespace.rstrip("/")
+            return (own,) if self.alone else (own, "")
         return (self.namespace.rstrip("/"), "")
 
     @property
@@ -51,8 +54,9 @@ class DriverPlace:
 
     @property
     def name(self) -> str:
-        """The vehicle's."""
-        return self.namespace.strip("/")
+        """The vehicle's; of several the one of its driver's namespace, if that is its own."""
+        own = "" if self.alone else self.driver_namespace.strip("/")
+        return own.rpartition("/")[2] or self.namespace.strip("/")
 
     def names(self, full: str) -> bool:
         """Whether a topic bears the vehicle's name."""
@@ -101,7 +105,7 @@ def find_source(
                 f"{full} is {', '.join(types[full])}, not {topic.type}: left out" for full in wrong
             ]
             found = [full for full in fits if full not in wrong]
-            if not place.alone and not topic.ours.startswith("/"):
+            if not (place.alone or topic.ours.startswith("/") or topic.type in bodies.TYPES):
                 found = [full for full in found if place.names(full)]
             if topic.ours.startswith(_POSES):
                 found = _of_the_vehicle(driver, topic, name, found, place, notes)
@@ -229,8 +233,27 @@ class ResetWatch:
         )
 
 
+def origin_shift(type_name: str, origin_W: Sequence[float]) -> Callable[[bytes], bytes]:
+    """What shifts poses of one of our types into a map that begins elsewhere.
+
+    Args:
+        type_name: with a position ``p``.
+        origin_W: of the map that the poses are in, m.
+    """
+    reader = Reader(type_name)
+
+    def move(payload: bytes) -> bytes:
+        made = bytearray(payload)
+        reader.read(payload)
+        position = np.frombuffer(made, np.float64, 3, reader.places["p"])
+        position += origin_W
+        return bytes(made)
+
+    return move
+
+
 def converter(
-    topic: DriverTopic, prefix: str, vehicle: str = ""
+    topic: DriverTopic, prefix: str, vehicle: str = "", alone: bool = True
 ) -> Callable[[bytes], bytes | None]:
     """What makes one message ours; None for one that is not for us.
 
@@ -238,13 +261,14 @@ def converter(
         topic: what the driver file says.
         prefix: of the vehicle's frames.
         vehicle: its name.
+        alone: whether there is one vehicle.
 
     The function raises a MessageError for what cannot be read.
     """
     if not can_convert(topic.type, topic.our_type):
         return lambda payload: payload
     frames = frame_names(topic.our_type, prefix)
-    convert = Converter(topic, lambda: defined_by_class(topic.type), prefix, vehicle).convert
+    convert = Converter(topic, lambda: defined_by_class(topic.type), prefix, vehicle, alone).convert
 
     def take(payload: bytes) -> bytes | None:
         try:

@@ -5,22 +5,33 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import TwistStamped
+from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3
 from quadsim.drivers.commands import DriverCommand
 from quadsim.drivers.driver import Driver
-from quadsim.drivers.outward import VelocityCommand, sent_as
+from quadsim.drivers.outward import (
+    ATTITUDE,
+    RATES,
+    AnyCommand,
+    ThrustCommand,
+    VelocityCommand,
+    sent_as,
+    standing_command,
+)
 from quadsim.hil.guard.gate import CommandGateParams, Gate
 from quadsim.ros.drivers.outlet import Outlet, publishers_of
 from quadsim.ros.drivers.parameters import FlightParameters
 from quadsim.ros.drivers.relay import Relay
 from quadsim.ros.drivers.services import Services, set_fields
 from quadsim.ros.messages.cdr import MessageError
+from quadsim.ros.messages.setpoint_messages import READERS
 from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.base import LEVELS, QuadsimNode
@@ -29,6 +40,8 @@ from quadsim.ros.runtime.topics import full_name, message_class
 
 #: The one command that goes to a vehicle: what the guard has let pass.
 COMMAND = "command_velocity/safe"
+#: What else may go there, by what is sent: attitudes and body rates that the guard has let pass.
+SETPOINTS = {ATTITUDE: "command_attitude/safe", RATES: "command_rates/safe"}
 #: Period of what is sent in place of refused commands, and of looking who is there.
 HOLD_S, LOOK_S = 0.05, 0.2
 #: A vehicle that is to land is asked again after that time.
@@ -55,26 +68,31 @@ def read_command(message: TwistStamped, now_ns: int, sent_ns: int) -> VelocityCo
     return VelocityCommand(stamp_ns_of(message.header.stamp) or now_ns, sent_ns, v_W, yaw_rate)
 
 
-def check_commands(drivers: Sequence[Driver]) -> None:
+def check_commands(drivers: Sequence[Driver], setpoints: Sequence[str] = ()) -> None:
     """Refuse a driver whose installed messages cannot carry our commands.
 
     Raises:
         ImportError: the package is there, without the type.
         InputError: the type is there, without a field.
     """
-    standing = VelocityCommand(0, 0, (0.0, 0.0, 0.0), 0.0)
+    wanted = {COMMAND, *(SETPOINTS[kind] for kind in setpoints)}
     for command in (command for driver in drivers for command in driver.commands):
-        if not is_installed(command.type):
+        if command.ours not in wanted or not is_installed(command.type):
             continue
         message = message_class(command.type)()
         try:
-            set_fields(message, sent_as(command, standing))
+            set_fields(message, sent_as(command, standing_command(command.ours)))
         except AttributeError as error:
             package = command.type.partition("/")[0]
             raise InputError(
                 f"{command.type} as it is installed here cannot carry {command.ours} ({error});"
                 f" another version of {package} is needed, or the node's parameter send: false"
             ) from None
+
+
+def _commands(takers: Sequence[Driver], ours: str) -> Sequence[DriverCommand]:
+    """Where one of our commands goes by the first of the drivers."""
+    return takers[0].commands_of(ours) if takers else ()
 
 
 class Outputs:
@@ -90,6 +108,7 @@ class Outputs:
         params: of the gate.
         relay: poses from outside that the vehicle's estimator is to get: ``pose``, ``odometry``;
             empty: none.
+        setpoints: what goes out beside velocities: ``attitude``, ``rates``.
 
     Raises:
         InputError: no driver takes poses.
@@ -102,11 +121,12 @@ class Outputs:
         before: str,
         params: CommandGateParams | None = None,
         relay: str = "",
+        setpoints: Sequence[str] = (),
     ) -> None:
         self._node, self._before = node, before
         params = params or CommandGateParams()
         self.gate = Gate(params, full_name(node.get_namespace(), params.guard_node))
-        self._outlets: list[Outlet[DriverCommand]] = []
+        self._outlets: dict[str, list[Outlet[DriverCommand]]] = {}
         self._command = node.resolve_topic_name(COMMAND)
         self._publishers: list[str] = []
         self._passed = (0, 0)  # stamp of the last command that went out, and when
@@ -115,13 +135,14 @@ class Outputs:
         self.sent = 0
         takers = [driver for driver in drivers if driver.commands_of(COMMAND)]
         needs: list[tuple[str, str]] = []
-        for driver in takers[:1]:
-            for command in driver.commands_of(COMMAND):
-                needs.append((command.ours, command.type))
-                if command.warning:
-                    node.get_logger().warning(command.warning)
-                if is_installed(command.type):
-                    self._outlets.append(Outlet(node, command, self._full(driver, command.name)))
+        wanted = [COMMAND, *(SETPOINTS[kind] for kind in setpoints)]
+        for command in (one for ours in wanted for one in _commands(takers, ours)):
+            needs.append((command.ours, command.type))
+            if command.warning:
+                node.get_logger().warning(command.warning)
+            if is_installed(command.type):
+                outlet = Outlet(node, command, self._full(takers[0], command.name))
+                self._outlets.setdefault(command.ours, []).append(outlet)
         self.services = Services(node, drivers, self._full)
         for line in lost([*self.services.needs, *needs]):
             node.get_logger().error(line)
@@ -138,6 +159,14 @@ class Outputs:
                 qos.profile(1),  # what waits is too old
                 event_callbacks=node.subscription_events(COMMAND),
             )
+            for kind in setpoints:
+                node.create_subscription(
+                    MultiDOFJointTrajectory,
+                    SETPOINTS[kind],
+                    partial(self._on_setpoint, kind),
+                    qos.profile(1),
+                    event_callbacks=node.subscription_events(SETPOINTS[kind]),
+                )
             node.wall_timer(HOLD_S, self._hold)
             node.wall_timer(LOOK_S, self._look)
             self._look()
@@ -168,8 +197,27 @@ class Outputs:
             self._node.count(f"{COMMAND} refused")
         self._tell()
 
-    def _send(self, command: VelocityCommand) -> None:
-        for outlet in self._outlets:
+    def _on_setpoint(self, kind: str, message: MultiDOFJointTrajectory) -> None:
+        """Send an attitude or rates on, if they may go out."""
+        now_ns, topic = time.monotonic_ns(), SETPOINTS[kind]
+        publishers = publishers_of(self._node, self._node.resolve_topic_name(topic))
+        try:
+            given = READERS[kind](message)
+        except MessageError as error:
+            self._node.fault(topic, str(error))
+            self.gate.refuse(now_ns, str(error))
+        else:
+            stamp_ns = stamp_ns_of(message.header.stamp)
+            if self.gate.take_setpoint(now_ns, stamp_ns, given, publishers):
+                self._passed = stamp_ns, now_ns
+                numbers = given.q_WB, given.w_B, given.thrust_mps2
+                self._send(ThrustCommand(stamp_ns, time.time_ns(), *numbers), topic)
+                return
+            self._node.count(f"{topic} refused")
+        self._tell()
+
+    def _send(self, command: AnyCommand, ours: str = COMMAND) -> None:
+        for outlet in self._outlets[ours]:
             set_fields(outlet.message, sent_as(outlet.said, command))
             outlet.publish()
         self.sent += 1
@@ -208,7 +256,10 @@ class Outputs:
 
     def ready(self) -> tuple[int, str]:
         """0 in order, 1 not known, 2 no flight; and why."""
-        wrong = [self.gate.misfit(self._publishers), *(outlet.look() for outlet in self._outlets)]
+        wrong = [
+            self.gate.misfit(self._publishers),
+            *(one.look() for outlets in self._outlets.values() for one in outlets),
+        ]
         wrong += [self.relay.look()] if self.relay is not None else []
         found = next(filter(None, wrong), "")
         if found:

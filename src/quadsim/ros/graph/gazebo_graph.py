@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -228,25 +228,36 @@ def _models(scenario: Scenario, options: GazeboLaunch) -> list[Element]:
     return models
 
 
+def _bridge(name: str, namespace: str, given: dict[str, Any], *arguments: str) -> NodeSpec:
+    return NodeSpec("parameter_bridge", namespace, given, (), name, "ros_gz_bridge", arguments)
+
+
 def _bridges(options: GazeboLaunch, world: str) -> list[NodeSpec]:
     """The bridges of ros_gz_bridge: one of the clock or the poses, one of each vehicle."""
+    names = vehicle_namespaces(options.sim.count)
+    if not options.flies:
+        lent = find("bridge", options.bridge or "view") if options.lent else None
+        return view_bridges(world, names, lent)
+    clock = _bridge("clock_bridge", "/", {"config_file": str(find("bridge", "clock"))})
+    return [clock, *_vehicle_bridges(names, find("bridge", options.bridge or "physics"))]
 
-    def bridge(name: str, namespace: str, given: dict[str, Any], *arguments: str) -> NodeSpec:
-        return NodeSpec("parameter_bridge", namespace, given, (), name, "ros_gz_bridge", arguments)
 
-    if options.flies:
-        bridges = [bridge("clock_bridge", "/", {"config_file": str(find("bridge", "clock"))})]
-    else:
-        service = f"/world/{world}/set_pose@ros_gz_interfaces/srv/SetEntityPose"
-        types = "@gz.msgs.Pose@gz.msgs.Boolean"
-        bridges = [bridge("pose_bridge", "/", {}, service + types)]
-    if options.flies or options.lent:
-        bridge_file = find("bridge", options.bridge or ("physics" if options.flies else "view"))
-        given = {"config_file": str(bridge_file), "expand_gz_topic_names": True}
-        bridges += [
-            bridge("gazebo_bridge", name, given) for name in vehicle_namespaces(options.sim.count)
-        ]
-    return bridges
+def _vehicle_bridges(names: Sequence[str], bridge_file: Path) -> list[NodeSpec]:
+    given = {"config_file": str(bridge_file), "expand_gz_topic_names": True}
+    return [_bridge("gazebo_bridge", name, given) for name in names]
+
+
+def view_bridges(world: str, names: Sequence[str], bridge_file: Path | None) -> list[NodeSpec]:
+    """The bridges of a Gazebo that shows vehicles.
+
+    Args:
+        world: its name in its file.
+        names: namespaces of the vehicles.
+        bridge_file: of the topics that it lends; None: it lends nothing.
+    """
+    service = f"/world/{world}/set_pose@ros_gz_interfaces/srv/SetEntityPose"
+    poses = _bridge("pose_bridge", "/", {}, service + "@gz.msgs.Pose@gz.msgs.Boolean")
+    return [poses, *(_vehicle_bridges(names, bridge_file) if bridge_file else [])]
 
 
 def _lidar_topics(scenario: Scenario, options: GazeboLaunch) -> list[str]:

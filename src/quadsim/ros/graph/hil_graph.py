@@ -27,43 +27,39 @@ from quadsim.base.errors import InputError
 from quadsim.base.files import find, find_world
 from quadsim.base.options import option
 from quadsim.base.parameters import flatten, load
-from quadsim.drivers.driver import Driver, DriverTopic
 from quadsim.hil.guard.gate import CommandGateParams
 from quadsim.hil.guard.parameters import STAND_IN as STAND_IN_BRAKES
 from quadsim.hil.guard.parameters import GuardParams
+from quadsim.hil.guard.setpoints import KINDS, POSITION
 from quadsim.hil.planner.parameters import PlannerParams
 from quadsim.hil.rehearsal.judge import hull_radius_m
-from quadsim.ros.graph.driver_choice import Drivers, choose, definite
+from quadsim.ros.graph.gazebo_graph import DRAWN, view_bridges
 from quadsim.ros.graph.graph import NodeSpec, prefixed
+from quadsim.ros.graph.hil_vehicle import (
+    AUTOPILOT,
+    OFFBOARD_STATE,
+    POSE_STAMPED,
+    POSES,
+    SETPOINTS,
+    HilVehicle,
+    hil_vehicle,
+    refuse_shared,
+)
 from quadsim.ros.graph.options import FirmwareSource, Record, bag_of
+from quadsim.ros.graph.vehicles import vehicle_namespaces
 from quadsim.sensors.devices import load_device
 from quadsim.vehicle.parameters import VehicleParams
-from quadsim.wire.px4 import PACKAGE
 from quadsim.wire.standard import ODOMETRY
 from quadsim.world.sdf.world_file import load_world
 
-#: What goes with a velocity and carries none.
-BESIDE_VELOCITY = "/OffboardControlMode"
-POSE_STAMPED = "geometry_msgs/msg/PoseStamped"
 #: Executables of the graph beside those of every graph.
 NODES = ("driver", "planner", "guard", "monitor", "stand_in")
 #: Where the vehicle stands in for a real one.
 STANDS_IN = ("basic", "sil")
 #: Namespace of the vehicle for our nodes, and of the stand-in.
 VEHICLE, STAND_IN = "/quad", "/stand_in"
-#: What the autopilot itself estimates.
-AUTOPILOT = "odometry/autopilot"
-#: Our topics that can say where the vehicle is, the likeliest first, and their types.
-POSES = {
-    AUTOPILOT: ODOMETRY,
-    "external/odom": ODOMETRY,
-    "external/pose_stamped": POSE_STAMPED,
-    "ground_truth/odom": ODOMETRY,
-}
-#: What goes to the vehicle.
-COMMAND = "command_velocity/safe"
-#: Whether the vehicle obeys it.
-OFFBOARD_STATE = "vehicle/offboard_state"
+#: Of several vehicles one person holds the button for all.
+ONE_BUTTON = (("joy", "/joy"), ("dead_man", "/dead_man"))
 #: Our topics of a real lidar.
 SCANS = ("scan", "points")
 
@@ -81,11 +77,27 @@ class HilOptions:
     drivers: str = option(
         "", "of the vehicle: files of config/drivers, with commas; needed in hil, target"
     )
-    driver_namespace: str = option("/", "what stands before the drivers' topics: /uav1", unset="/")
+    vehicles: int = option(1, "hil, target: /quad1, /quad2, ...", ge=1, le=50)
+    driver_namespace: str = option(
+        "/",
+        "what stands before the drivers' topics: /uav1; of several one each",
+        unset="/; of several /quad1, ...",
+    )
+    origins: tuple[float, ...] = option(
+        (),
+        "of each vehicle's own map in ours: x,y,z of one after the other",
+        "m",
+        unset="all have one map",
+    )
     pose: str = option(
         "", "our topic that says where it is", unset="the first that the drivers give"
     )
     relay: bool = option(False, "the pose goes into the vehicle's own estimator too")
+    setpoints: tuple[str, ...] = option(
+        (),
+        "what the guard takes beside velocities, with commas: position, attitude, rates",
+        unset="none",
+    )
     pose_frame: str = option("map", "the frame that poses name; it must be z up")
     world: str = option("flat", "the virtual world: a file of worlds, or a path")
     lidar: str = option(
@@ -105,7 +117,8 @@ class HilOptions:
     )
     guard: str = option(
         "default",
-        "a file of config/guards, or a path; hil, target: one with the vehicle's own brakes",
+        "a file of config/guards, or a path; hil, target: one with the vehicle's own brakes; of"
+        " several vehicles one for all or one each, with commas",
     )
     planner: str = option("default", "a file of config/planners, or a path", unset="none of ours")
     vehicle: str = option(
@@ -127,6 +140,9 @@ class HilOptions:
     )
     seed: int = option(1, "basic, sil: of vehicle, link and noise")
     firmware: FirmwareSource = field(default_factory=FirmwareSource)
+    lent: tuple[str, ...] = option(
+        (), "what Gazebo lends, with commas: lidar, camera", unset="none"
+    )
     record: Record = "true"
     recording: Recording = field(default_factory=Recording)
     apparitions: tuple[str, ...] = ()
@@ -137,117 +153,64 @@ class HilOptions:
         return [composed(specs)] if self.structure == "basic" else specs
 
 
-@dataclass(frozen=True)
-class _Vehicle:
-    """How the vehicle is heard and told.
-
-    Attributes:
-        chain: its drivers.
-        namespace: before their topics.
-        drivers: who gives what.
-        pose: our topic of its pose.
-    """
-
-    chain: str
-    namespace: str
-    drivers: Drivers
-    pose: str
-
-    @property
-    def pose_type(self) -> str:
-        """What the pose comes as."""
-        return "pose" if POSES[self.pose] == POSE_STAMPED else "odometry"
-
-    def _said(self, ours: str) -> tuple[Driver, list[DriverTopic]]:
-        """The driver that gives one of our topics, and what its file says of that."""
-        name = next(name for name, given in self.drivers.passed if given == ours)
-        driver = self.drivers.entry(name).driver
-        return driver, [topic for topic in driver.topics if topic.ours == ours]
-
-    def source_of(self, ours: str) -> str:
-        """``NAME TYPE`` of the driver's topic of one of ours; empty: found when it is there."""
-        driver, known = self._said(ours)
-        full = definite(driver, known, self.namespace)
-        return f"{full} {known[0].type}" if full else ""
-
-    def heard_of(self, ours: str) -> str:
-        """Where one of our topics is heard: at the driver where nothing is to be converted."""
-        _, known = self._said(ours)
-        source = self.source_of(ours)
-        return source.partition(" ")[0] if known[0].as_it_is and source else ours
-
-    @property
-    def heard(self) -> str:
-        """Where the pose is heard."""
-        return self.heard_of(self.pose)
-
-    @property
-    def autopilot(self) -> str:
-        """Whether the autopilot's own odometry is the pose, or there beside it, or not there."""
-        if self.pose == AUTOPILOT:
-            return "own"
-        return "beside" if self.drivers.gives(AUTOPILOT) else "none"
-
-    @property
-    def timed(self) -> str:
-        """``NAME TYPE`` of the poses that setpoints answer: with our stamps, nearest the driver."""
-        source = self.source_of(self.pose)
-        if source and not source.partition(" ")[2].startswith(PACKAGE):
-            return source
-        return f"{VEHICLE}/{self.pose} {POSES[self.pose]}"
-
-    @property
-    def told(self) -> list[str]:
-        """``NAME TYPE`` of each of the driver's topics that a velocity goes to."""
-        before = self.namespace.rstrip("/")
-        for entry in self.drivers.entries:
-            found = []
-            for command in entry.driver.commands_of(COMMAND):
-                full = entry.driver.full_name(command.name)
-                absolute = full if full.startswith("/") else f"{before}/{full}"
-                found.append(f"{absolute} {command.type}")
-            if found:
-                return found
-        return []
-
-    @property
-    def setpoint(self) -> str:
-        """The one of these that carries the velocity."""
-        return next((text for text in self.told if not text.endswith(BESIDE_VELOCITY)), "")
-
-
-def _vehicle_of(options: HilOptions) -> _Vehicle:
-    """The drivers, and which of their topics says where the vehicle is.
+def _vehicles(options: HilOptions) -> list[HilVehicle]:
+    """The vehicles with their drivers.
 
     Raises:
-        InputError: no drivers, none that says a pose, or none that takes commands.
+        InputError: no drivers, or numbers that do not fit each other.
     """
-    chain, namespace = options.drivers, options.driver_namespace or "/"
-    if options.structure in STANDS_IN:
-        if chain:
+    chain, count, structure = options.drivers, options.vehicles, options.structure
+    if structure in STANDS_IN:
+        if chain or count > 1:
+            given = f"drivers: {chain!r}" if chain else f"vehicles: {count}"
             raise InputError(
-                f"drivers: {chain!r} with structure {options.structure}, whose vehicle stands in;"
-                " allowed: none, or structure hil"
+                f"{given} with structure {structure}, whose vehicle stands in; allowed: none"
+                " and one, or structure hil"
             )
-        chain, namespace = "stand_in", STAND_IN
+        return [hil_vehicle(VEHICLE, "stand_in", STAND_IN, options.pose, (0.0, 0.0, 0.0))]
     if not chain:
         raise InputError(
-            f"drivers: none with structure {options.structure}; give those of the vehicle, such as"
+            f"drivers: none with structure {structure}; give those of the vehicle, such as"
             " mavros or px4,mocap"
         )
-    drivers = choose(chain, ())
-    given = [pose for pose in POSES if drivers.gives(pose)]
-    pose = options.pose or next(iter(given), "")
-    if pose not in given:
-        there = ", ".join(given) or "none"
+    names = vehicle_namespaces(count)
+    places = (options.driver_namespace or "/").split(",")
+    places = names if places == ["/"] and count > 1 else places
+    origins = options.origins or (0.0,) * 3 * count
+    for what, found, needed in (
+        ("driver_namespace", len(places), count),
+        ("origins", len(origins), 3 * count),
+    ):
+        if found != needed:
+            raise InputError(f"{what}: {found} given; allowed: {needed}, for {count} vehicles")
+    vehicles = [
+        hil_vehicle(name, chain, place.strip() or "/", options.pose, origins[3 * k : 3 * k + 3])
+        for k, (name, place) in enumerate(zip(names, places, strict=True))
+    ]
+    for kind in options.setpoints:
+        if kind not in KINDS:
+            raise InputError(f"setpoints: {kind!r}; allowed: {', '.join(KINDS)}")
+        if kind != POSITION and not vehicles[0].takes(SETPOINTS[kind]):
+            raise InputError(f"setpoints: drivers {chain}: none of them takes {SETPOINTS[kind]}")
+    refuse_shared(vehicles)
+    return vehicles
+
+
+def _guards(options: HilOptions) -> list[GuardParams]:
+    """The guard's file of each vehicle.
+
+    Raises:
+        InputError: of a file, or their number.
+    """
+    names = [name.strip() for name in options.guard.split(",")]
+    if len(names) not in (1, options.vehicles):
         raise InputError(
-            f"pose: {options.pose or 'none'} from drivers {chain}; what they give of"
-            f" {', '.join(POSES)}: {there}{_remedy(options.pose, drivers)}"
+            f"guard: {len(names)} files; allowed: 1, or one each of {options.vehicles} vehicles"
         )
-    vehicle = _Vehicle(chain, namespace, drivers, pose)
-    if not vehicle.setpoint:
-        raise InputError(f"drivers: {chain}: none of them takes {COMMAND}")
-    return vehicle
+    guards = [load(GuardParams, find("guards", name)) for name in names]
+    for guard in guards:
+        _refuse_others_brakes(options, guard)
+    return guards * options.vehicles if len(guards) == 1 else guards
 
 
 def _refuse_others_brakes(options: HilOptions, guard: GuardParams) -> None:
@@ -265,16 +228,6 @@ def _refuse_others_brakes(options: HilOptions, guard: GuardParams) -> None:
         " a real vehicle; measure them with 'quadsim identify --brakes BAG', or say in a file of"
         " your own, by vehicle.measured_on, how they are known (docs/hil.md)"
     )
-
-
-def _remedy(pose: str, drivers: Drivers) -> str:
-    """The chain in which a driver gives a pose that it has in several forms; empty: none does."""
-    entries = drivers.entries
-    for entry in entries:
-        if pose in {topic.ours for topic in entry.topics}:
-            texts = [f"{entry.name}:{pose}" if e is entry else e.text for e in entries]
-            return f"; for {pose}: drivers:={','.join(texts)}"
-    return ""
 
 
 def _others(options: HilOptions, seen: bool = False) -> dict[str, Any]:
@@ -296,12 +249,12 @@ def _others(options: HilOptions, seen: bool = False) -> dict[str, Any]:
     }
 
 
-def _seeing(kind: str, device: str, options: HilOptions, vehicle: _Vehicle) -> NodeSpec:
+def _seeing(kind: str, device: str, options: HilOptions, vehicle: HilVehicle) -> NodeSpec:
     """A virtual sensor that rides on the vehicle."""
     params = _lidar(options) if kind == "lidar" else load_device(kind, device)
     return NodeSpec(
         kind,
-        VEHICLE,
+        vehicle.name,
         {
             "device": device,
             **prefixed(params),
@@ -324,7 +277,7 @@ def _lidar(options: HilOptions) -> Any:
     return load_device("lidar", options.lidar or "virtual_lidar", keys, "lidar")
 
 
-def _riding(options: HilOptions, vehicle: _Vehicle, guard: GuardParams) -> dict[str, Any]:
+def _riding(options: HilOptions, vehicle: HilVehicle, guard: GuardParams) -> dict[str, Any]:
     """Parameters of whoever flies by the vehicle's pose, and places a lidar's messages."""
     lidar = _lidar(options)
     given: dict[str, Any] = {
@@ -342,7 +295,7 @@ def _riding(options: HilOptions, vehicle: _Vehicle, guard: GuardParams) -> dict[
     return given
 
 
-def _relay(options: HilOptions, vehicle: _Vehicle) -> str:
+def _relay(options: HilOptions, vehicle: HilVehicle) -> str:
     """As what the pose is relayed; empty: it is not.
 
     Raises:
@@ -360,7 +313,7 @@ def _relay(options: HilOptions, vehicle: _Vehicle) -> str:
     return vehicle.pose_type
 
 
-def _driver(options: HilOptions, vehicle: _Vehicle, guard: GuardParams) -> NodeSpec:
+def _driver(options: HilOptions, vehicle: HilVehicle, guard: GuardParams, alone: bool) -> NodeSpec:
     """The driver gives the pose, if it is to be converted or found, and sends commands.
 
     It says whether the vehicle obeys them, too, where its file knows that.
@@ -377,18 +330,26 @@ def _driver(options: HilOptions, vehicle: _Vehicle, guard: GuardParams) -> NodeS
     source = {"pose": "external/pose_stamped", "odometry": "external/odom"}.get(relay, "")
     return NodeSpec(
         "driver",
-        VEHICLE,
+        vehicle.name,
         {
             "drivers": vehicle.chain,
             "topics": " ".join(wanted),
             "driver_namespace": vehicle.namespace,
-            "alone": True,
+            "alone": alone,
             "send": True,
             "relay": relay,
+            **_thrust(options),
+            **({"origin_W_m": list(vehicle.origin_W)} if any(vehicle.origin_W) else {}),
             **prefixed(CommandGateParams(guard.limits, guard.watch)),
         },
         ((source, vehicle.heard),) if source not in ("", vehicle.heard) else (),
     )
+
+
+def _thrust(options: HilOptions) -> dict[str, Any]:
+    """Which setpoints go out to the vehicle as they are."""
+    kinds = [kind for kind in options.setpoints if kind != POSITION]
+    return {"setpoints": kinds} if kinds else {}
 
 
 def describe_hil(options: HilOptions) -> list[NodeSpec]:
@@ -397,66 +358,135 @@ def describe_hil(options: HilOptions) -> list[NodeSpec]:
     Raises:
         InputError: naming the option and what is allowed.
     """
-    vehicle = _vehicle_of(options)
-    guard = load(GuardParams, find("guards", options.guard))
+    vehicles, guards = _vehicles(options), _guards(options)
     planner = load(PlannerParams, find("planners", options.planner)) if options.planner else None
-    _refuse_others_brakes(options, guard)
-    virtual = options.structure != "target"
-    if virtual:
+    if options.structure != "target":
         load_world(find_world(options.world))  # what is wrong with it is said here, in one line
     nodes = []
     if options.structure in STANDS_IN:
         given = {"rehearsal": options.rehearsal, "seed": options.seed, "world": options.world}
         nodes.append(NodeSpec("stand_in", STAND_IN, given | asdict(options.firmware)))
-    nodes.append(_driver(options, vehicle, guard))
+    known = list(zip(vehicles, guards, strict=True))
+    for vehicle, guard in known:
+        others = [one for one in known if one[0] is not vehicle]
+        nodes += _of_vehicle(options, vehicle, guard, planner, others)
+    nodes += _shown_by_gazebo(options, vehicles)
+    if bag_of(options.record) is not None:
+        facts = {
+            "guard": json.dumps(flatten(guards[0])),
+            "planner": json.dumps(flatten(planner)) if planner else "",
+        }
+        nodes.append(_recorder(options, vehicles, nodes, facts))
+    return nodes
+
+
+def _of_vehicle(
+    options: HilOptions,
+    vehicle: HilVehicle,
+    guard: GuardParams,
+    planner: PlannerParams | None,
+    others: Sequence[tuple[HilVehicle, GuardParams]],
+) -> list[NodeSpec]:
+    """The nodes of one vehicle, which keeps apart from others with guards of their own."""
+    name, virtual = vehicle.name, options.structure != "target"
+    nodes = [_driver(options, vehicle, guard, alone=not others)]
     for kind, device in (("lidar", options.lidar), ("rangefinder", options.rangefinder)):
-        if virtual and device:
+        if virtual and device and kind not in options.lent:
             nodes.append(_seeing(kind, device, options, vehicle))
     riding = _riding(options, vehicle, guard)
     remappings = (("odometry/filtered", vehicle.heard), ("external/pose_stamped", vehicle.heard))
     if planner is not None:
-        nodes.append(NodeSpec("planner", VEHICLE, prefixed(planner) | riding, remappings))
-    own = {"dead_man.button": options.dead_man_button, "autopilot.odometry": vehicle.autopilot}
-    others = [(AUTOPILOT, vehicle.heard_of(AUTOPILOT))] if vehicle.autopilot == "beside" else []
-    nodes.append(NodeSpec("guard", VEHICLE, prefixed(guard) | own | riding, (*remappings, *others)))
+        nodes.append(NodeSpec("planner", name, prefixed(planner) | riding, remappings))
+    own: dict[str, Any] = {
+        "dead_man.button": options.dead_man_button,
+        "autopilot.odometry": vehicle.autopilot,
+    }
+    if options.setpoints:
+        own["setpoints"] = list(options.setpoints)
+    if others:
+        own["neighbours.names"] = [other.name.strip("/") for other, _ in others]
+        own["neighbours.keep_out_m"] = [theirs.keep_out_m for _, theirs in others]
+    heard = (
+        *remappings,
+        *([(AUTOPILOT, vehicle.heard_of(AUTOPILOT))] if vehicle.autopilot == "beside" else []),
+        *(ONE_BUTTON if others else ()),
+    )
+    nodes.append(NodeSpec("guard", name, prefixed(guard) | own | riding, heard))
     shown = {
         "pose": vehicle.timed,
         "setpoint": vehicle.setpoint,
         "world": options.world if virtual else "",
     }
-    nodes.append(NodeSpec("monitor", VEHICLE, riding | shown, remappings))
+    nodes.append(NodeSpec("monitor", name, riding | shown, remappings))
     if options.vehicle:
         find("vehicles", options.vehicle)
-        nodes.append(NodeSpec("description", VEHICLE, {"vehicle": options.vehicle}))
-    if bag_of(options.record) is not None:
-        facts = {
-            "guard": json.dumps(flatten(guard)),
-            "planner": json.dumps(flatten(planner)) if planner else "",
-        }
-        nodes.append(_recorder(options, vehicle, nodes, facts))
+        nodes.append(NodeSpec("description", name, {"vehicle": options.vehicle}))
     return nodes
 
 
+def _shown_by_gazebo(options: HilOptions, vehicles: Sequence[HilVehicle]) -> list[NodeSpec]:
+    """What shows the vehicles in Gazebo, which lends them camera and lidar.
+
+    Raises:
+        InputError: of ``lent``, or the pose is no odometry.
+    """
+    if not options.lent:
+        return []
+    for what in options.lent:
+        if what not in DRAWN or options.structure == "target":
+            allowed = "none" if options.structure == "target" else ", ".join(DRAWN)
+            raise InputError(
+                f"lent: {what!r} with structure {options.structure}; allowed: {allowed}"
+            )
+    pose = vehicles[0].pose
+    if POSES[pose] == POSE_STAMPED:
+        raise InputError(f"lent: the pose {pose} is no odometry; allowed: a pose:= that is one")
+    world = load_world(find_world(options.world)).name
+    lidar = "scan" if getattr(_lidar(options), "channels", 1) == 1 else "points"
+    given = {
+        "world": world,
+        "lent": [lidar if kind == "lidar" else kind for kind in options.lent],
+        "odometry_reliable": False,
+    }
+    names = [vehicle.name for vehicle in vehicles]
+    return [
+        *view_bridges(world, names, find("bridge", "view")),
+        *(
+            NodeSpec("gazebo_view", vehicle.name, given, (("ground_truth/odom", vehicle.heard),))
+            for vehicle in vehicles
+        ),
+    ]
+
+
 def _recorder(
-    options: HilOptions, vehicle: _Vehicle, nodes: Sequence[NodeSpec], facts: Mapping[str, str]
+    options: HilOptions,
+    vehicles: Sequence[HilVehicle],
+    nodes: Sequence[NodeSpec],
+    facts: Mapping[str, str],
 ) -> NodeSpec:
-    """All of ours, and what the driver itself was told and said."""
+    """All of ours, and what the drivers themselves were told and said."""
     truth = f"{STAND_IN}/ground_truth/odom {ODOMETRY}"
     also = [
-        f"{VEHICLE}/{vehicle.pose} {POSES[vehicle.pose]}" if vehicle.heard == vehicle.pose else "",
-        vehicle.source_of(vehicle.pose),
-        *vehicle.told,
+        *(text for vehicle in vehicles for text in _recorded(vehicle)),
         *(f"{name} {ODOMETRY}" for name in (*options.others, *options.apparitions)),
         *(f"{name} {POSE_STAMPED}" for name in options.others_pose),
         truth if options.structure in STANDS_IN else "",
     ]
+    first = vehicles[0]
     flown = {
         "structure": options.structure,
-        "drivers": vehicle.chain,
-        "pose": vehicle.heard if vehicle.heard != vehicle.pose else f"{VEHICLE}/{vehicle.pose}",
+        "drivers": first.chain,
+        "pose": first.heard if first.heard != first.pose else f"{first.name}/{first.pose}",
         "world": options.world,
     }
-    executables = sorted({node.executable for node in nodes if node.namespace == VEHICLE})
+    executables = sorted(
+        {
+            node.executable
+            for node in nodes
+            if node.namespace == first.name and node.package == NodeSpec.package
+        }
+    )
+    count = {"count": len(vehicles)} if len(vehicles) > 1 else {}
     return NodeSpec(
         "recorder",
         "/",
@@ -466,8 +496,19 @@ def _recorder(
             "metadata": json.dumps(surroundings() | flown | dict(facts)),
             "nodes": " ".join([*executables, "recorder"]),
             "also": [text for text in also if text],
+            **count,
         },
     )
+
+
+def _recorded(vehicle: HilVehicle) -> list[str]:
+    """``NAME TYPE`` of what one vehicle's driver said and was told."""
+    ours = f"{vehicle.name}/{vehicle.pose} {POSES[vehicle.pose]}"
+    return [
+        ours if vehicle.heard == vehicle.pose else "",
+        vehicle.source_of(vehicle.pose),
+        *vehicle.told,
+    ]
 
 
 def composed(specs: Sequence[NodeSpec]) -> NodeSpec:

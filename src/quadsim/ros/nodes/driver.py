@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 from std_msgs.msg import String
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
-from quadsim.base.parameters import load
+from quadsim.base.parameters import Spec, Vec3, load
 from quadsim.hil.guard.gate import CommandGateParams
 from quadsim.hil.guard.parameters import GuardParams
 from quadsim.ros.drivers.inputs import (
@@ -24,17 +25,18 @@ from quadsim.ros.drivers.inputs import (
     ResetWatch,
     converter,
     find_source,
+    origin_shift,
     profile_of,
     topic_of,
 )
-from quadsim.ros.drivers.outputs import Outputs, check_commands
+from quadsim.ros.drivers.outputs import SETPOINTS, Outputs, check_commands
 from quadsim.ros.graph.driver_choice import Drivers, choose
 from quadsim.ros.graph.options import SIM
 from quadsim.ros.graph.vehicles import frame_prefix
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.packages import is_installed, lost
-from quadsim.ros.runtime.params import declare, declare_one
+from quadsim.ros.runtime.params import declare, declare_one, declare_texts
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import message_class
 from quadsim.wire.px4 import PACKAGE
@@ -58,12 +60,33 @@ OWN_ODOMETRY = ("odometry/autopilot",)
 Take = Callable[[bytes], "bytes | None"]
 
 
+@dataclass(frozen=True)
+class OriginParams:
+    """Where the map of the vehicle's own autopilot begins."""
+
+    origin_W_m: Annotated[
+        Vec3, Spec("in ours, with the same axes: added to its odometry", "m", ge=-1e5, le=1e5)
+    ] = (0.0, 0.0, 0.0)
+
+
+def in_our_map(convert: Take, move: Callable[[bytes], bytes]) -> Take:
+    """A conversion, and a shift of what comes of it."""
+
+    def take(payload: bytes) -> bytes | None:
+        made = convert(payload)
+        return None if made is None else move(made)
+
+    return take
+
+
 class DriverNode(QuadsimNode):
     """Passes on what drivers publish, and sends what they take.
 
     Parameters: ``drivers`` (a chain, as of ``ros.graph.driver_choice.choose``), ``topics`` (those
-    of ours that it gives), ``driver_namespace``, ``alone``, ``send``, ``relay``; ``config`` (a file
-    of config/guards) and the fields of it that the gate holds commands to (``limits``, ``watch``).
+    of ours that it gives), ``driver_namespace``, ``alone``, ``origin_W_m``, ``send``, ``relay``,
+    ``setpoints``;
+    ``config`` (a file of config/guards) and the fields of it that the gate holds commands to
+    (``limits``, ``watch``).
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -74,12 +97,20 @@ class DriverNode(QuadsimNode):
         )
         before = declare_one(self, "driver_namespace", "", "before the driver's topics: /uav1")
         alone = declare_one(self, "alone", True, "there is one vehicle")
+        self._origin_W = declare(self, OriginParams()).origin_W_m
         send = declare_one(self, "send", True, "take commands, and ask the vehicle for things")
         words = (
             "poses from outside that the vehicle's estimator gets: pose (external/pose_stamped),"
             " odometry (external/odom); empty: none"
         )
         self._relay = declare_one(self, "relay", "", words, choices=("", "pose", "odometry"))
+        words = "what goes out beside velocities: attitude, rates"
+        self._kinds = declare_texts(self, "setpoints", words)
+        if unknown := [kind for kind in self._kinds if kind not in SETPOINTS]:
+            raise InputError(
+                f"node {self.get_fully_qualified_name()}: parameter setpoints: {unknown[0]!r};"
+                f" allowed: {', '.join(SETPOINTS)}"
+            )
         chosen = choose(chain) if wanted == EVERY else choose(chain, ())
         if not chosen.entries:
             raise InputError(
@@ -98,7 +129,7 @@ class DriverNode(QuadsimNode):
         self._offer_all(chosen, None if wanted == EVERY else wanted.split())
         drivers = [entry.driver for entry in chosen.entries]
         self._senders = [d for d in drivers if send and (d.commands or d.services)]
-        check_commands(self._senders)
+        check_commands(self._senders, self._kinds)
         self._candidates: dict[str, tuple[DriverSource, float]] = {}  # since when
         self._late = self._heard = False
         self._before: str | None = None
@@ -208,7 +239,7 @@ class DriverNode(QuadsimNode):
             self._outputs = self._open(self._place.expected)
 
     def _open(self, before: str) -> Outputs:
-        return Outputs(self, self._senders, before, self._gate, self._relay)
+        return Outputs(self, self._senders, before, self._gate, self._relay, self._kinds)
 
     def _say(self, words: str) -> None:
         if words not in self._said:
@@ -219,7 +250,10 @@ class DriverNode(QuadsimNode):
         if ours in OWN_ODOMETRY and topic.type.startswith(PACKAGE):
             self._resets[source] = ResetWatch(topic)
         ways = self._ways.setdefault(source, [])
-        ways.append((ours, converter(topic, self._prefix, self._place.name)))
+        convert = converter(topic, self._prefix, self._place.name, self._place.alone)
+        if ours in OWN_ODOMETRY and any(self._origin_W):
+            convert = in_our_map(convert, origin_shift(topic.our_type, self._origin_W))
+        ways.append((ours, convert))
         if len(ways) == 1:
             self._silent[source] = time.monotonic()
             self.create_subscription(

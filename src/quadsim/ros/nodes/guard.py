@@ -22,9 +22,12 @@ from quadsim.base.parameters import load
 from quadsim.base.records import KINEMATICS
 from quadsim.hil.guard.emergency import Emergency
 from quadsim.hil.guard.guard import Guard, GuardOutput, GuardParams, Shape
+from quadsim.hil.guard.setpoints import ATTITUDE, KINDS, POSITION, RATES
 from quadsim.ros.messages.cdr import MessageError, brief, refuse, stamp_of
-from quadsim.ros.messages.commands import read_velocity_command
+from quadsim.ros.messages.commands import read_pose_command, read_velocity_command
 from quadsim.ros.messages.conversion import OdometryReader
+from quadsim.ros.messages.setpoint_messages import READERS, make_setpoint
+from quadsim.ros.parts.guard_neighbours import GuardNeighbours
 from quadsim.ros.parts.other_vehicles import Others
 from quadsim.ros.parts.pose_input import PoseInput
 from quadsim.ros.parts.scan_input import PlacedScan, ScanInput
@@ -32,7 +35,7 @@ from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import LEVELS as STATUS_LEVELS
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.latency import Latencies
-from quadsim.ros.runtime.params import declare, declare_one
+from quadsim.ros.runtime.params import declare, declare_one, declare_texts
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.wire.encode import Template
 
@@ -44,6 +47,11 @@ SOON = 0.2
 ASK_AGAIN_S, ANSWER_S, DEAF_S = 1.0, 8.0, 10.0
 #: Handling times that are kept for the report: of 20 s at 50 Hz.
 KEPT = 1000
+#: By kind, where setpoints come and where they go.
+SETPOINT_TOPICS = {
+    ATTITUDE: (topics.COMMAND_ATTITUDE, topics.ATTITUDE_SAFE),
+    RATES: (topics.COMMAND_RATES, topics.RATES_SAFE),
+}
 #: Level of /diagnostics of each state.
 LEVELS = {"braking": 2, "landing": 2, "limiting": 1}
 
@@ -58,7 +66,8 @@ class GuardNode(QuadsimNode):
     """Passes what is safe; see :mod:`quadsim.hil.guard.guard`.
 
     Parameters: ``config`` (a file of config/guards) and every field of it, ``dead_man.button``,
-    ``autopilot.odometry``; those of :class:`PoseInput`, :class:`ScanInput` and :class:`Others`.
+    ``autopilot.odometry``, ``setpoints``; those of :class:`PoseInput`, :class:`ScanInput`,
+    :class:`Others` and :class:`GuardNeighbours`.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -93,7 +102,9 @@ class GuardNode(QuadsimNode):
         self._others = Others(self, self._pose.frame, self._now_ns)
         words = "which of joy's buttons; -1: the topic dead_man (Bool) instead"
         self._button = declare_one(self, "dead_man.button", -1, words, ge=-1, le=63)
+        self._neighbours = GuardNeighbours(self, lambda: self._guard, self._now_ns)
         self.listen(topics.COMMAND_VELOCITY, self._on_wish)
+        self._setpoints = self._take_setpoints()
         if self._button >= 0:
             self.listen(topics.JOY, self._on_joy, raw=False, reliable=False)
         else:
@@ -118,9 +129,29 @@ class GuardNode(QuadsimNode):
         self.be_alone()
         self.wall_timer(0.5 * self._params.watch.period_s, self._watch)
 
+    def _take_setpoints(self) -> dict[str, Any]:
+        """Listen to what else than velocities is asked for; publishers of what passes."""
+        offered = {}
+        for kind in declare_texts(
+            self, "setpoints", f"taken beside velocities: {', '.join(KINDS)}"
+        ):
+            if kind == POSITION:
+                self.listen(topics.COMMAND_POSE, self._on_place, raw=False)
+            elif kind in READERS:
+                taken, passed = SETPOINT_TOPICS[kind]
+                self.listen(taken, partial(self._on_setpoint, READERS[kind]), raw=False)
+                offered[kind] = self.offer(passed)
+            else:
+                raise InputError(
+                    f"node {self.get_fully_qualified_name()}: parameter setpoints: {kind!r};"
+                    f" allowed: {', '.join(KINDS)}"
+                )
+        return offered
+
     def _expect(self) -> None:
         """Tell a new guard what it may count on."""
         if isinstance(self._guard, Guard):
+            self._neighbours.expect()
             if self._others.tracks:
                 self._guard.expect_shapes(self._others.missing(0, 0, 0.0))
             if self._autopilot == "beside":
@@ -201,6 +232,12 @@ class GuardNode(QuadsimNode):
         v_W, yaw_rate = read_velocity_command(payload, self._guard.q_WB)
         refuse(self._guard.take_wish(self._now_ns(), v_W, yaw_rate))
 
+    def _on_place(self, message: Any) -> None:
+        refuse(self._guard.take_position(self._now_ns(), *read_pose_command(message)))
+
+    def _on_setpoint(self, read: Any, message: Any) -> None:
+        refuse(self._guard.take_setpoint(self._now_ns(), read(message)))
+
     def _on_dead_man(self, message: Any) -> None:
         self._guard.take_dead_man(self._now_ns(), bool(message.data))
 
@@ -271,15 +308,24 @@ class GuardNode(QuadsimNode):
         if said.send:
             stamp_ns = self._stamp_ns + now_ns - self._came_ns
             self._sent_ns = max(stamp_ns, self._sent_ns + 1)
-            self._command.publish(
-                self._template.payload(self._sent_ns, v=said.v_W, w=(0.0, 0.0, said.yaw_rate_radps))
-            )
+            self._publish(said)
+        self._neighbours.tell(now_ns)
         if said.margin_m < self._least_m:
             self._least_m = said.margin_m
         for event in said.events:
             self._tell(event.level, event.words)
         if said.land:
             self._ask_to_land(now_ns)
+
+    def _publish(self, said: GuardOutput) -> None:
+        """Send what passes: a setpoint, or a velocity."""
+        if said.setpoint is not None:
+            made = make_setpoint(said.setpoint, self._sent_ns)
+            self._setpoints[said.setpoint.kind].publish(made)
+            return
+        self._command.publish(
+            self._template.payload(self._sent_ns, v=said.v_W, w=(0.0, 0.0, said.yaw_rate_radps))
+        )
 
     def _tell(self, level: int, words: str) -> None:
         """Say something as an event, and in the log."""

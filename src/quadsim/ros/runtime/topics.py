@@ -129,6 +129,12 @@ COMMAND_VELOCITY = _topic(
 )
 # after the guard: what a vehicle may be sent
 COMMAND_SAFE = _topic("command_velocity/safe", "geometry_msgs/msg/TwistStamped", "guard")
+# where a vehicle will be until it stands if zero is commanded, for the guards of others
+GUARD_REACH = _topic("guard/reach", "geometry_msgs/msg/PolygonStamped")
+# the same as attitude or body rates with a thrust, where the vehicle takes them
+COMMAND_RATES = _topic("command_rates", "trajectory_msgs/msg/MultiDOFJointTrajectory")
+ATTITUDE_SAFE = _topic("command_attitude/safe", COMMAND_RATES.type_name)
+RATES_SAFE = _topic("command_rates/safe", COMMAND_RATES.type_name)
 COMMAND_TRAJECTORY = _topic("command_trajectory", "trajectory_msgs/msg/MultiDOFJointTrajectory")
 COMMAND_ATTITUDE = _stream(
     "command_attitude", "trajectory_msgs/msg/MultiDOFJointTrajectory", "autopilot"
@@ -189,7 +195,8 @@ VEHICLE_TOPICS = (
     EXTERNAL_POSE, EXTERNAL_POSE_STAMPED, EXTERNAL_ODOMETRY, LANDED,
     ODOMETRY, BLIND_ODOMETRY, AUTOPILOT_ODOMETRY,
     COMMAND_POSE, COMMAND_VELOCITY, COMMAND_SAFE, COMMAND_TRAJECTORY, COMMAND_ATTITUDE,
-    COMMAND_MOTOR_SPEED, JOY, DEAD_MAN, OFFBOARD_STATE,
+    COMMAND_MOTOR_SPEED, COMMAND_RATES, ATTITUDE_SAFE, RATES_SAFE, GUARD_REACH,
+    JOY, DEAD_MAN, OFFBOARD_STATE,
     VEHICLE_READY, VEHICLE_RESET,
     GOALS, GOAL_POSE, PLANNER_PATH, PLANNER_STATUS, PLANNER_MAP, PLANNER_MARKERS,
     REFERENCE, MISSION, MISSION_STATUS, STATE_SOURCE, MARKERS, WORLD_MARKERS, FLIGHT_MARKERS,
