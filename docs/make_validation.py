@@ -67,9 +67,9 @@ LEFT_OUT = {
 #: What both Crazyflies are fitted by beside the residual of the torque, and the rope of one.
 CRAZYFLIE = (
     UnknownFigure("thrust_coefficient_N_s2", 4e-8),
-    UnknownFigure("rotor_drag_N_s2", 3e-6, 0.0, 1.0),
-    UnknownFigure("rotor.inflow_N_s2", 3e-6, 0.0, 1.0),
-    UnknownFigure("torque_ratio_m", 3e-3, 0.0, 1.0),
+    UnknownFigure("rotor_drag_N_s2", 3e-6, 0.0),
+    UnknownFigure("rotor.inflow_N_s2", 3e-6, 0.0),
+    UnknownFigure("torque_ratio_m", 3e-3, 0.0),
     *(UnknownFigure(f"centre_of_mass_B_m[{i}]", 1e-3) for i in range(2)),
 )
 ROPE = (
@@ -81,17 +81,17 @@ RUNS, HEAVIER, LESS_DRAG = 100, 1.05, 0.7
 PHYSICS = (
     UnknownFigure("thrust_coefficient_N_s2", 1.5e-6),
     UnknownFigure("rotor.blade_inflow_N_s2", 1e-4, 1.2e-4, 6e-4),
-    UnknownFigure("rotor.translational_lift_N_s2_m2", 1e-3, 0.0, 1.0),
-    UnknownFigure("rotor_drag_N_s2", 1e-5, 0.0, 1.0),
+    UnknownFigure("rotor.translational_lift_N_s2_m2", 1e-3, 0.0),
+    UnknownFigure("rotor_drag_N_s2", 1e-5, 0.0),
     UnknownFigure("rotor.inflow_drag_N_s2_m2", 1e-3),
-    *(UnknownFigure(f"drag_area_m2[{i}]", 1e-2, 0.0, 1.0) for i in range(3)),
+    *(UnknownFigure(f"drag_area_m2[{i}]", 1e-2, 0.0) for i in range(3)),
     *(UnknownFigure(f"recorder.imu_position_B_m[{i}]", 0.01) for i in range(3)),
 )
 _THRUST = (1e-8, 1e-5, 1e-5, 1e-3, 1e-3, 1e-3, 1e-3, 1e-4, 1e-2, 1e-2)
 _TORQUE = (1e-7, 1e-5, 1e-5, 1e-6, 1e-3) * 2
 TORQUES = (
-    UnknownFigure("torque_ratio_m", 0.01, 0.0, 1.0),
-    UnknownFigure("rotor.inertia_kg_m2", 5e-6, 0.0, 1.0),
+    UnknownFigure("torque_ratio_m", 0.01, 0.0),
+    UnknownFigure("rotor.inertia_kg_m2", 5e-6, 0.0),
     *(UnknownFigure(f"centre_of_mass_B_m[{i}]", 3e-3) for i in range(2)),
     *(UnknownFigure(f"rotor.torque_residual[{i}]", size) for i, size in enumerate(_TORQUE)),
 )

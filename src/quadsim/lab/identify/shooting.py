@@ -53,7 +53,7 @@ class UnknownFigure:
     Attributes:
         name: dotted, as in the vehicle's file, with an index in brackets where it is a list.
         size: about how large it or its change is.
-        low, high: bounds.
+        low, high: bounds; a bound that is far away in sizes makes SciPy's search crawl.
     """
 
     name: str
