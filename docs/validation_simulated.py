@@ -29,7 +29,7 @@ from quadsim.lab.identify.flights import (
 )
 from quadsim.lab.identify.shooting import UnknownFigure, fit_figures, start_figures, with_values
 from quadsim.lab.identify.suspects import rank_suspects
-from quadsim.lab.validate.recorded import RecordedFlight, turn
+from quadsim.lab.validate.recorded import RecordedFlight, smoothed_motion, turn
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import RecorderParams, VehicleParams
 from quadsim.world.environment import EnvironmentParams
@@ -43,8 +43,8 @@ RUNS, HEAVIER, LESS_DRAG = 100, 1.05, 0.7
 DRAWN, FLIGHTS, FLOWN_S, STEP_S, STRETCHES = 200, 8, 3.2, 0.004, 2
 #: Standard deviation of figures that are drawn, as a share.
 DRAWN_SHARE = 0.03
-#: Noise of position m, velocity m/s, attitude rad, rates rad/s, specific force m/s^2, rotors rad/s.
-NOISE = (3e-4, 5e-3, 1e-3, 3e-3, 0.1, 3.0)
+#: Noise of a sample, about as in the logs of the Crazyflie: position m, attitude rad, rates rad/s, specific force m/s^2, rotors rad/s.
+NOISE = (3e-4, 1e-3, 1e-2, 0.05, 1.5)
 
 
 def named_faults() -> str:
@@ -106,14 +106,15 @@ def drawn_vehicle() -> VehicleParams:
 
 
 def random_motion(vehicle: VehicleParams, rng: np.random.Generator) -> list[Array]:
-    """A flight that is asked for another attitude, climb and yaw rate every 0.4 s."""
-    fleet, rows = Fleet(vehicle, EnvironmentParams()), []
+    """A flight that is asked for another attitude, climb and yaw rate every 0.3 to 0.5 s."""
+    fleet, rows, next_s = Fleet(vehicle, EnvironmentParams()), [], 0.0
     hover = np.sqrt(vehicle.mass_kg * GRAVITY / 4.0 / vehicle.thrust_coefficient_N_s2)
     fleet.set_motion(0, (0.0, 0.0, 50.0), rotor_speeds_radps=np.full(4, hover))
     side = np.sign(np.array(vehicle.rotor_positions_B_m))
     turns = np.array(vehicle.rotor_directions)
     for k in range(round(FLOWN_S / STEP_S)):
-        if k % round(0.4 / STEP_S) == 0:
+        if k * STEP_S >= next_s:
+            next_s += rng.uniform(0.3, 0.5)
             tilt, rate = rng.uniform(-0.35, 0.35, 2), rng.normal(0.0, 0.03)
             climb = rng.uniform(-0.3, 0.3)
         true = fleet.truth(0)
@@ -130,13 +131,16 @@ def random_motion(vehicle: VehicleParams, rng: np.random.Generator) -> list[Arra
 
 
 def with_noise(motion: list[Array], rng: np.random.Generator) -> RecordedFlight:
-    """A motion as it is measured."""
-    sizes = (*NOISE[:2], 0.0, *NOISE[3:])
-    noisy = [part + rng.normal(0.0, size, part.shape) for part, size in zip(motion, sizes)]  # noqa: B905
-    off = Rotation.from_rotvec(rng.normal(0.0, NOISE[2], (len(motion[2]), 3)))
-    noisy[2] = np.roll((turn(motion[2]) * off).as_quat(), 1, axis=1)
-    count = len(noisy[0])
-    return recorded("drawn", STEP_S * np.arange(count), noisy, np.ones(count, bool))
+    """A motion as motion capture, IMU and rotors' sensors tell it, and as it is read from that."""
+    p_W, _, q_WB, w_B, f_B, speed = motion
+    noisy = [part + rng.normal(0.0, size, part.shape)
+             for part, size in zip((p_W, w_B, f_B, speed), NOISE[:1] + NOISE[2:], strict=True)]  # fmt: skip
+    off = Rotation.from_rotvec(rng.normal(0.0, NOISE[1], (len(q_WB), 3)))
+    p_W, v_W, attitude, w_B = smoothed_motion(
+        noisy[0], turn(q_WB) * off, noisy[1], noisy[2], STEP_S, []
+    )
+    parts = [p_W, v_W, np.roll(attitude.as_quat(), 1, axis=1), w_B, *noisy[2:]]
+    return recorded("drawn", STEP_S * np.arange(len(p_W)), parts, np.ones(len(p_W), bool))
 
 
 def rank_of_truth(seed: int) -> tuple[list[UnknownFigure], Array, Array]:

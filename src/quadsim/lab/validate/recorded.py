@@ -208,6 +208,24 @@ def _smooth_positions(
     return moved_W + _smooth(apart, dt_s, POSITION_S), v_W + _slope(apart, dt_s, POSITION_S)
 
 
+def smoothed_motion(
+    p_W: Array, attitude: Rotation, w_B: Array, f_B: Array, dt_s: float, notes: list[str]
+) -> tuple[Array, Array, Rotation, Array]:
+    """Positions, velocities, attitudes and rates out of poses, with the IMU's help.
+
+    Args:
+        p_W: (N, 3) positions in m.
+        attitude: (N) of the IMU's axes.
+        w_B, f_B: (N, 3) rad/s and m/s^2 of the IMU; f_B may be NaN.
+        dt_s: of the even grid.
+        notes: gets what a reader should know.
+    """
+    w_B = _smooth(w_B, dt_s, RATE_S)
+    attitude = _smooth_attitude(attitude, w_B, dt_s, notes)
+    p_W, v_W = _smooth_positions(p_W, attitude, f_B, dt_s)
+    return p_W, v_W, attitude, w_B
+
+
 class _Reader:
     """Signals of one vehicle of a bag, in seconds from the first stamp of its rotors."""
 
@@ -317,10 +335,8 @@ def read_recorded(bag: Bag, namespace: str, vehicle: VehicleParams) -> RecordedF
     if moving:
         v_W = _columns(time_s, pose_s, track.v_W)
     else:
-        w_B = _smooth(w_B, dt_s, RATE_S)
         attitude = _levelled(attitude, p_W, f_B, dt_s, log.notes)
-        attitude = _smooth_attitude(attitude, w_B, dt_s, log.notes)
-        p_W, v_W = _smooth_positions(p_W, attitude, f_B, dt_s)
+        p_W, v_W, attitude, w_B = smoothed_motion(p_W, attitude, w_B, f_B, dt_s, log.notes)
     given_s, given = reader.rows("ground_truth/accel", "geometry_msgs/msg/AccelStamped", "w_dot")
     told = len(given) > 0 and np.isfinite(given).all() and np.abs(given).max() > 0.0
     w_dot_B = _columns(time_s, given_s, given) if told else _slope(w_B, dt_s, RATE_SLOPE_S)
