@@ -226,7 +226,7 @@ def smoothed_motion(
     return p_W, v_W, attitude, w_B
 
 
-class _Reader:
+class RecordedSignals:
     """Signals of one vehicle of a bag, in seconds from the first stamp of its rotors."""
 
     def __init__(self, bag: Bag, namespace: str, recorder: RecorderParams) -> None:
@@ -273,7 +273,7 @@ class _Reader:
         return np.asarray(np.interp(at_s, self.seconds(log_ns.astype(np.int64)), volts))
 
 
-def _poses(reader: _Reader) -> tuple[Array, Track]:
+def _poses(reader: RecordedSignals) -> tuple[Array, Track]:
     """Times and motion of the truth, without poses that were only repeated."""
     track = reader.log.truth
     new = np.r_[True, np.abs(np.diff(track.p_W, axis=0)).max(axis=1) > 0.0]
@@ -292,7 +292,7 @@ def pose_and_gyroscope(
     Raises:
         InputError: there is no gyroscope or no true motion.
     """
-    reader = _Reader(bag, namespace, replace(recorder, pose_delay_s=0.0))
+    reader = RecordedSignals(bag, namespace, replace(recorder, pose_delay_s=0.0))
     imu = reader.log.imu
     if imu is None or len(imu.stamp_ns) < 20:
         raise InputError(f"{bag.path}: no {topics.IMU}")
@@ -312,7 +312,7 @@ def read_recorded(bag: Bag, namespace: str, vehicle: VehicleParams) -> RecordedF
     Raises:
         InputError: the log lacks rotor speeds or a true motion, or is of another vehicle.
     """
-    reader = _Reader(bag, namespace, vehicle.recorder)
+    reader = RecordedSignals(bag, namespace, vehicle.recorder)
     log, recorder = reader.log, reader.recorder
     rotors = len(vehicle.rotor_directions)
     if log.motor_speed_radps.shape[1] != rotors:
@@ -394,7 +394,7 @@ def as_recorded_by(flight: RecordedFlight, recorder: RecorderParams) -> Recorded
 
 
 def _felt(
-    reader: _Reader, time_s: Array, track: Track, pose_s: Array
+    reader: RecordedSignals, time_s: Array, track: Track, pose_s: Array
 ) -> tuple[Array, Array, NDArray[np.bool_]]:
     """Rates and specific force of the IMU, and where they are known; else of the motion itself."""
     imu = reader.log.imu
@@ -409,7 +409,7 @@ def _felt(
     return w_B, f_B, _near(time_s, imu_s)
 
 
-def _load(reader: _Reader, time_s: Array) -> Array:
+def _load(reader: RecordedSignals, time_s: Array) -> Array:
     """(N, 6) position and velocity of a slung load; NaN where there is none."""
     point_s, point = reader.rows("ground_truth/load", "geometry_msgs/msg/PointStamped", "p")
     if not len(point):
