@@ -1,9 +1,9 @@
 """Simulated flights by which docs/make_validation.py judges what is found in flights.
 
 A figure that is off has to be named, and the intervals of ``quadsim identify`` have to hold the
-figures that were flown: simulation-based calibration (S. Talts and others, 2018). Figures are drawn,
-flown, measured with noise and identified; the share of the estimate's distribution below the figure
-that was flown is uniform if the intervals are right.
+figures that were flown: simulation-based calibration (S. Talts and others, 2018). Figures are
+drawn, flown, measured with noise and identified. The share of the estimate's distribution below
+the figure that was flown is uniform if the intervals are right.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ RUNS, HEAVIER, LESS_DRAG = 100, 1.05, 0.7
 DRAWN, FLIGHTS, FLOWN_S, STEP_S, STRETCHES = 200, 8, 3.2, 0.004, 2
 #: Standard deviation of figures that are drawn, as a share.
 DRAWN_SHARE = 0.03
-#: Noise of a sample, about as in the logs of the Crazyflie: position m, attitude rad, rates rad/s, specific force m/s^2, rotors rad/s.
+#: Noise of a sample, about as in the logs of the Crazyflie: position m, attitude rad, rates rad/s,
+#: specific force m/s^2, rotors rad/s.
 NOISE = (3e-4, 1e-3, 1e-2, 0.05, 1.5)
 
 
@@ -70,7 +71,7 @@ def named_faults() -> str:
 def simulated_flight(changes: dict[str, Any], seed: int) -> RecordedFlight:
     """The first 16 s of the scenario ``figure_of_eight``: true motion, and the IMU as it senses."""
     simulation = Simulation("figure_of_eight", seed=seed, changes=changes)
-    rows, dt_s = [], 2.0 * simulation.control_period_s
+    rows = []
     while simulation.time_s < 16.0:
         simulation.step(2)
         state, imu = simulation.state, simulation.sensors["imu"]
@@ -133,8 +134,8 @@ def random_motion(vehicle: VehicleParams, rng: np.random.Generator) -> list[Arra
 def with_noise(motion: list[Array], rng: np.random.Generator) -> RecordedFlight:
     """A motion as motion capture, IMU and rotors' sensors tell it, and as it is read from that."""
     p_W, _, q_WB, w_B, f_B, speed = motion
-    noisy = [part + rng.normal(0.0, size, part.shape)
-             for part, size in zip((p_W, w_B, f_B, speed), NOISE[:1] + NOISE[2:], strict=True)]  # fmt: skip
+    sizes = zip((p_W, w_B, f_B, speed), NOISE[:1] + NOISE[2:], strict=True)
+    noisy = [part + rng.normal(0.0, size, part.shape) for part, size in sizes]
     off = Rotation.from_rotvec(rng.normal(0.0, NOISE[1], (len(q_WB), 3)))
     p_W, v_W, attitude, w_B = smoothed_motion(
         noisy[0], turn(q_WB) * off, noisy[1], noisy[2], STEP_S, []
@@ -174,5 +175,7 @@ def calibration() -> str:
     for unknown, rank, half in zip(unknowns, ranks, halves, strict=True):
         inside = 100.0 * float((np.abs(rank - 0.5) < 0.475).mean())
         p = float(kstest(rank, "uniform").pvalue)
-        lines.append(f"| {unknown.name} | {100.0 * np.median(half):.2g} % | {inside:.0f} % | {p:.2f} |")
+        lines.append(
+            f"| {unknown.name} | {100.0 * np.median(half):.2g} % | {inside:.0f} % | {p:.2f} |"
+        )
     return "\n".join(lines) + "\n"

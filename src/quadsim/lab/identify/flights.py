@@ -124,7 +124,10 @@ def vehicle_unknowns(vehicle: VehicleParams, gravity_mps2: float) -> list[Unknow
     has = [(name, value) for name, value in zip(optional, known, strict=True) if value]
     return [
         *unknowns,
-        *(UnknownFigure(name, abs(v), -math.inf if "inflow_drag" in name else 0.0) for name, v in has),
+        *(
+            UnknownFigure(name, abs(v), -math.inf if "inflow_drag" in name else 0.0)
+            for name, v in has
+        ),
     ]
 
 

@@ -24,7 +24,8 @@ from quadsim.bag.reading import Bag
 from quadsim.base.errors import InputError
 from quadsim.lab.validate.lee import pull, thrust_of
 from quadsim.lab.validate.recorded import RecordedSignals, turn
-from quadsim.lab.validate.twin import STEP_S, Flown, Setpoints, TwinParams, fly_twin, path_at
+from quadsim.lab.validate.twin import STEP_S, Flown, Setpoints, fly_twin, path_at
+from quadsim.lab.validate.twin_parameters import TwinParams
 from quadsim.sim.log import Stamps
 from quadsim.vehicle.parameters import RecorderParams, VehicleParams
 from quadsim.wire.joint_states import decode_joints
@@ -37,7 +38,7 @@ TWIN_BANDS_HZ = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
 FULL_DUTY = 65535.0
 #: Slowness of the path that is sought, and the grid of it and of the beginning.
 SCALES, SCALE_STEP, STARTS_S = (0.4, 1.5), 0.05, np.arange(-0.5, 2.0, 0.1)
-#: Share of the time that is left out of regressions at the log's beginning, s.
+#: Time that is left out at the log's beginning, s.
 SETTLED_S = 0.1
 #: Fewest repeats whose scatter means something, and the level of the interval.
 FEWEST_REPEATS, LEVEL = 3, 0.95
@@ -103,7 +104,8 @@ def find_setpoints(log: _Log, twin: TwinParams) -> Setpoints:
         left = log.p_W[thin] - path_at(pieces, log.time_s[thin] - start_s, scale)[:, 0]
         return np.asarray(left - left.mean(axis=0))
 
-    tried = [(scale, start) for scale in np.arange(*SCALES, SCALE_STEP) for start in STARTS_S]
+    scales = np.arange(*SCALES, SCALE_STEP).tolist()
+    tried = [(scale, start) for scale in scales for start in STARTS_S.tolist()]
     begin = min(tried, key=lambda each: float((apart(*each) ** 2).sum()))
     near = least_squares(lambda x: apart(*x).ravel(), begin, diff_step=1e-4).x
     offset = (log.p_W - path_at(pieces, log.time_s - near[1], near[0])[:, 0]).mean(axis=0)
@@ -212,8 +214,9 @@ def _group(scale: float, members: Sequence[TwinFlights]) -> dict[str, Any]:
                 "high": high,
                 "inside": bool(low <= made.mean() <= high),
                 "simulated_inside": float(((made >= low) & (made <= high)).mean()),
-                "flown_inside": float(np.mean([a <= x <= b for (a, b), x in zip(
-                    others, real, strict=True)])),  # fmt: skip
+                "flown_inside": float(
+                    np.mean([a <= x <= b for (a, b), x in zip(others, real, strict=True)])
+                ),
             }
         rows.append(row)
     return {

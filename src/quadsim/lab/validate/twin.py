@@ -9,15 +9,19 @@ recorded commands tell: by them the setpoints are found.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import butter, lfilter
+from scipy.signal import butter, lfilter, sosfilt
 from scipy.spatial.transform import Rotation
 
-from quadsim.base.parameters import Spec, Vec3
-from quadsim.lab.validate.lee import GRAVITY_MPS2, LeeController, LeeParams
+from quadsim.lab.validate.lee import GRAVITY_MPS2, LeeController
+from quadsim.lab.validate.twin_parameters import (
+    EstimateParams,
+    InstrumentParams,
+    ShakeParams,
+    TwinParams,
+)
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.world.environment import EnvironmentParams
@@ -28,84 +32,6 @@ Array = NDArray[np.float64]
 STEP_S, HOVER_S = 0.002, 3.0
 #: Samples of the instruments within a step.
 SAMPLES = 2
-
-
-@dataclass(frozen=True)
-class MotorParams:
-    """Rotor speeds by duty and battery voltage."""
-
-    speed: Annotated[
-        tuple[float, ...],
-        Spec("speed by 1, duty, volt, duty x volt, duty^2", "rad/s", ge=-1e5, le=1e5, max_items=5),
-    ]
-    apart_radps: Annotated[
-        tuple[float, ...], Spec("of each rotor from that", "rad/s", ge=-1e3, le=1e3, max_items=4)
-    ]
-    delay_s: Annotated[float, Spec("from rates to motors", "s", ge=0.0, le=0.1)]
-
-
-@dataclass(frozen=True)
-class EstimateParams:
-    """What the on-board estimate makes of the motion, in which a Kalman filter errs alike again."""
-
-    velocity: Annotated[Vec3, Spec("estimated over true, in W", "1", gt=0.0, le=2.0)]
-    tilt_s_per_m: Annotated[Vec3, Spec("error by speed along y, x and z", "s/m", ge=-1.0, le=1.0)]
-    tilt_s: Annotated[Vec3, Spec("error by rate about the same axis", "s", ge=-1.0, le=1.0)]
-
-
-@dataclass(frozen=True)
-class InstrumentParams:
-    """Filters and noise of what the log shows."""
-
-    gyroscope_hz: Annotated[
-        tuple[float, ...], Spec("corners of its low-passes", "Hz", gt=0.0, le=450.0, max_items=4)
-    ]
-    accelerometer_hz: Annotated[float, Spec("corner of its low-pass", "Hz", gt=0.0, le=450.0)]
-    gyroscope_radps: Annotated[Vec3, Spec("noise of a sample", "rad/s", ge=0.0, le=10.0)]
-    accelerometer_mps2: Annotated[Vec3, Spec("noise of a sample", "m/s^2", ge=0.0, le=100.0)]
-    accelerometer_rise: Annotated[
-        float, Spec("of a sample's noise taken off the next: more of the quick", "1", ge=0.0, lt=1.0)
-    ]
-    turn_s: Annotated[
-        tuple[float, ...], Spec("noise of the time at which a blade passes", "s", ge=0.0, le=1e-3,
-                                max_items=4)
-    ]  # fmt: skip
-
-
-@dataclass(frozen=True)
-class ShakeParams:
-    """Force and torque that the vehicle's file does not explain: Gauss-Markov, body axes."""
-
-    force_N: Annotated[Vec3, Spec("deviation", "N", ge=0.0, le=10.0)]
-    torque_Nm: Annotated[Vec3, Spec("deviation", "N m", ge=0.0, le=10.0)]
-    force_s: Annotated[float, Spec("correlation time", "s", gt=0.0, le=10.0)]
-    torque_s: Annotated[float, Spec("correlation time", "s", gt=0.0, le=10.0)]
-
-
-@dataclass(frozen=True)
-class SpreadParams:
-    """What differs from flight to flight: standard deviations."""
-
-    centre_m: Annotated[Vec3, Spec("centre of mass: a battery put in anew", "m", ge=0.0, le=0.1)]
-    shake: Annotated[float, Spec("of the logarithm of what shakes it", "1", ge=0.0, le=3.0)]
-    turn: Annotated[float, Spec("of the logarithm of a rotor's turn_s", "1", ge=0.0, le=3.0)]
-
-
-@dataclass(frozen=True)
-class TwinParams:
-    """What flew, beside the vehicle's file."""
-
-    controller: LeeParams
-    motors: MotorParams
-    estimate: EstimateParams
-    instruments: InstrumentParams
-    shake: ShakeParams
-    spread: SpreadParams
-    path: Annotated[
-        tuple[tuple[float, ...], ...],
-        Spec("pieces: duration in s, eight numbers each of x, y, z, lowest order first", "1",
-             ge=-1e3, le=1e3, max_items=100),
-    ]  # fmt: skip
 
 
 def path_at(pieces: Array, time_s: Array, scale: float) -> Array:
@@ -172,7 +98,7 @@ def fly_twin(
     vehicle: VehicleParams, twin: TwinParams, setpoints: Setpoints, rng: np.random.Generator
 ) -> Flown:
     """Fly the setpoints once, from hover on."""
-    time_s = np.arange(-HOVER_S, setpoints.duration_s, STEP_S)
+    time_s = np.asarray(np.arange(-HOVER_S, setpoints.duration_s, STEP_S), float)
     asked = path_at(np.array(twin.path), time_s, setpoints.scale)
     asked[:, 0] += setpoints.offset_W_m
     voltage_V = np.interp(time_s + setpoints.start_s, setpoints.time_s, setpoints.voltage_V)
@@ -256,19 +182,31 @@ def _measured(
     f_B = np.repeat(f_B + vehicle.recorder.accelerometer_bias_mps2, SAMPLES, axis=0)
     white = rng.normal(size=f_B.shape) * instruments.accelerometer_mps2
     f_B += lfilter([1.0, -instruments.accelerometer_rise], [1.0], white, axis=0)
-    low_pass = butter(2, instruments.accelerometer_hz, fs=SAMPLES / STEP_S)
-    f_B = lfilter(*low_pass, f_B, axis=0)[SAMPLES - 1 :: SAMPLES]
-    # the speed is that of the last turn, in which two blades pass
+    f_B = sosfilt(_low_passes(instruments.accelerometer_hz), f_B, axis=0)[SAMPLES - 1 :: SAMPLES]
+    turned = rng.uniform(0.0, 2.0 * np.pi, 4) + STEP_S * np.cumsum(speed, axis=0)
+    quarter = np.array([0.0, 0.5 * np.pi, 0.0])  # an imbalance goes round: y is a quarter behind
+    line = np.sin(turned[:, :, None] - quarter).sum(axis=1)
+    seen_B = seen_B + line * instruments.gyroscope_line_radps
+    f_B = f_B + line * instruments.accelerometer_line_mps2
+    f_B = f_B + rng.normal(size=f_B.shape) * instruments.accelerometer_floor_mps2
+    # the speed is that of the last turn, about two steps long, in which two blades pass
+    speed = 0.5 * (speed + np.vstack([speed[:1], speed[:-1]]))
     passed_s = rng.normal(size=(len(speed) + 2, 4)) * instruments.turn_s
     speed = speed + (passed_s[2:] - passed_s[:-2]) * speed**2 / (2.0 * np.pi)
     return Flown(p_W[kept], asked[kept, 0], seen_B[kept], f_B[kept], speed[kept])
 
 
+def _low_passes(corners_hz: tuple[float, ...]) -> Array:
+    """(filters, 6) Butterworth low-passes of second order at the rate of the samples."""
+    each = [butter(2, hz, fs=SAMPLES / STEP_S, output="sos") for hz in corners_hz]
+    return np.vstack(each)
+
+
 class _LowPass:
-    """Butterworth low-passes of second order in a row, several samples of one value at a time."""
+    """Low-passes in a row, several samples of one value at a time."""
 
     def __init__(self, corners_hz: tuple[float, ...]) -> None:
-        self.sos = np.vstack([butter(2, hz, fs=SAMPLES / STEP_S, output="sos") for hz in corners_hz])
+        self.sos = _low_passes(corners_hz)
         self.memory = np.zeros((len(self.sos), 2, 3))
 
     def next(self, value: Array) -> Array:
@@ -285,7 +223,10 @@ class _LowPass:
 def _shake(count: int, params: ShakeParams, rng: np.random.Generator) -> Array:
     """(N, 6) force in N and torque in N m."""
     parts = []
-    for deviation, time_s in ((params.force_N, params.force_s), (params.torque_Nm, params.torque_s)):
+    for deviation, time_s in (
+        (params.force_N, params.force_s),
+        (params.torque_Nm, params.torque_s),
+    ):
         keep = float(np.exp(-STEP_S / time_s))
         white = rng.normal(size=(count, 3)) * deviation
         parts.append(lfilter([np.sqrt(1.0 - keep**2)], [1.0, -keep], white, axis=0))
