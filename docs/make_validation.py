@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from validation_simulated import calibration, named_faults
+from validation_twins import classifier, closed_loop
 
 from quadsim.bag.reading import open_bag
 from quadsim.base.files import find
@@ -241,6 +242,7 @@ def main() -> None:
             path for path in sorted((crazyflie / "slung_load").glob("eckart*")) if not skips(path)
         ]
     }
+    every = [path for members in eights.values() for path in members]
     tables: dict[str, Callable[[], str]] = {
         "kingfisher": partial(kingfisher, folder / "neurobem"),
         "crazyflie21": partial(predicted, "crazyflie21", eights),
@@ -251,6 +253,8 @@ def main() -> None:
         ),
         "faults": named_faults,
         "calibration": calibration,
+        "closed_loop": partial(closed_loop, every),
+        "classifier": partial(classifier, every),
     }
     for name in sys.argv[2:] or tables:
         table = tables[name]()

@@ -15,8 +15,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.inspection import permutation_importance
 from sklearn.model_selection import GroupKFold
 
-from quadsim.lab.validate.closed_loop import TWIN_BANDS_HZ, TwinFlights
-from quadsim.lab.validate.twin import STEP_S, Flown
+from quadsim.lab.validate.twin import STEP_S, PathFlight
+from quadsim.lab.validate.twin_report import TWIN_BANDS_HZ, TwinFlights
 
 Array = NDArray[np.float64]
 
@@ -25,7 +25,7 @@ WINDOW_S, APART_S, FOLDS = 1.0, 0.5, 7
 CHANNELS = ("w_x", "w_y", "w_z", "f_x", "f_y", "f_z", "m1", "m2", "m3", "m4")
 
 
-def window_features(flown: Flown) -> tuple[Array, list[str]]:
+def window_features(flown: PathFlight) -> tuple[Array, list[str]]:
     """(windows, features) and the features' names: mean, deviation and bands of each channel."""
     values = np.hstack([flown.w_B, flown.f_B, flown.speed])
     length = round(WINDOW_S / STEP_S)
@@ -42,8 +42,10 @@ def window_features(flown: Flown) -> tuple[Array, list[str]]:
     return np.array(rows), [f"{channel}, {kind}" for kind in kinds for channel in CHANNELS]
 
 
-def told_apart(flights: Sequence[TwinFlights]) -> tuple[float, list[tuple[str, float]]]:
-    """Share of windows that are told right, and the features that tell most."""
+def told_apart(
+    flights: Sequence[TwinFlights], begins: tuple[str, ...]
+) -> tuple[float, list[tuple[str, float]]]:
+    """Share of windows that are told right by some channels, and the features that tell most."""
     blocks, labels, groups, names = [], [], [], list[str]()
     for k, each in enumerate(flights):
         for label, side in enumerate((each.recorded, each.simulated)):
@@ -51,7 +53,9 @@ def told_apart(flights: Sequence[TwinFlights]) -> tuple[float, list[tuple[str, f
             blocks.append(features)
             labels += [label] * len(features)
             groups += [k] * len(features)
-    features, truth = np.vstack(blocks), np.array(labels)
+    given = [i for i, name in enumerate(names) if name.startswith(begins)]
+    names = [names[i] for i in given]
+    features, truth = np.vstack(blocks)[:, given], np.array(labels)
     right, weight = 0, np.zeros(features.shape[1])
     for seen, left in GroupKFold(FOLDS).split(features, truth, groups):
         trees = HistGradientBoostingClassifier(random_state=0, max_iter=100)

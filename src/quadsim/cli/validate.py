@@ -16,7 +16,7 @@ from quadsim.cli.options import AsJson, Driver, Namespace, command
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from quadsim.lab.validate.closed_loop import TwinFlights
+    from quadsim.lab.validate.twin_report import TwinFlights
     from quadsim.lab.validate.validation import JudgedFlight
 
 
@@ -72,10 +72,10 @@ def validate(options: ValidateOptions) -> int:
     from quadsim.base.whole_files import write_whole
     from quadsim.lab.identify.flights import stretches_of
     from quadsim.lab.identify.suspects import rank_suspects
-    from quadsim.lab.validate.closed_loop import closed_loop_report, twin_flights
     from quadsim.lab.validate.page import render_validation
     from quadsim.lab.validate.recorded import read_recorded
     from quadsim.lab.validate.twin_parameters import TwinParams
+    from quadsim.lab.validate.twin_report import closed_loop_report, twin_flights
     from quadsim.lab.validate.validation import ValidationSettings, judge_predictions, report
     from quadsim.vehicle.parameters import VehicleParams
 

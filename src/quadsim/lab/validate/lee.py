@@ -40,7 +40,7 @@ class LeeParams:
     duty: Annotated[Vec3, Spec("d00, d10, d20: duty by grams of thrust", "1", ge=-10.0, le=10.0)]
 
 
-def pull(asked: Array, p_W: Array, v_W: Array, params: LeeParams) -> Array:
+def asked_acceleration(asked: Array, p_W: Array, v_W: Array, params: LeeParams) -> Array:
     """(..., 3) specific force in m/s^2 that is asked for; arguments as of ``duties`` below."""
     found = asked[..., 2, :] + np.array([0.0, 0.0, GRAVITY_MPS2])
     found = found + np.array(params.velocity) * (asked[..., 1, :] - v_W)
@@ -76,7 +76,7 @@ class LeeController:
             w_B: (3,) rates of the gyroscope, rad/s.
         """
         params = self.params
-        force = pull(asked, p_W, v_W, params)
+        force = asked_acceleration(asked, p_W, v_W, params)
         up = force / np.sqrt(force @ force)
         left = np.array([0.0, up[2], -up[1]]) / np.hypot(up[1], up[2])  # up x (1, 0, 0)
         asked_R = np.array([_cross(left, up), left, up]).T

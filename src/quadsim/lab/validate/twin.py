@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import butter, lfilter, sosfilt
+from scipy.signal import butter, iirpeak, lfilter, sosfilt
 from scipy.spatial.transform import Rotation
 
 from quadsim.lab.validate.lee import GRAVITY_MPS2, LeeController
@@ -78,7 +78,7 @@ class Setpoints:
 
 
 @dataclass(frozen=True)
-class Flown:
+class PathFlight:
     """What a log shows of a flight along the path, at N times STEP_S apart.
 
     Attributes:
@@ -96,7 +96,7 @@ class Flown:
 
 def fly_twin(
     vehicle: VehicleParams, twin: TwinParams, setpoints: Setpoints, rng: np.random.Generator
-) -> Flown:
+) -> PathFlight:
     """Fly the setpoints once, from hover on."""
     time_s = np.asarray(np.arange(-HOVER_S, setpoints.duration_s, STEP_S), float)
     asked = path_at(np.array(twin.path), time_s, setpoints.scale)
@@ -174,7 +174,7 @@ def _measured(
     instruments: InstrumentParams,
     kept: NDArray[np.bool_],
     rng: np.random.Generator,
-) -> Flown:
+) -> PathFlight:
     """What the log would show of a simulated flight."""
     p_W, seen_B, w_B, f_B, w_dot_B, speed = np.split(rows, [3, 6, 9, 12, 15], axis=1)
     lever = np.array(vehicle.recorder.imu_position_B_m)
@@ -182,6 +182,9 @@ def _measured(
     f_B = np.repeat(f_B + vehicle.recorder.accelerometer_bias_mps2, SAMPLES, axis=0)
     white = rng.normal(size=f_B.shape) * instruments.accelerometer_mps2
     f_B += lfilter([1.0, -instruments.accelerometer_rise], [1.0], white, axis=0)
+    frame = iirpeak(instruments.frame_hz, 1.0 / instruments.frame_width, fs=SAMPLES / STEP_S)
+    white = rng.normal(size=f_B.shape) * instruments.frame_density
+    f_B += lfilter(*frame, np.sqrt(0.5 * SAMPLES / STEP_S) * white, axis=0)
     f_B = sosfilt(_low_passes(instruments.accelerometer_hz), f_B, axis=0)[SAMPLES - 1 :: SAMPLES]
     turned = rng.uniform(0.0, 2.0 * np.pi, 4) + STEP_S * np.cumsum(speed, axis=0)
     quarter = np.array([0.0, 0.5 * np.pi, 0.0])  # an imbalance goes round: y is a quarter behind
@@ -193,7 +196,7 @@ def _measured(
     speed = 0.5 * (speed + np.vstack([speed[:1], speed[:-1]]))
     passed_s = rng.normal(size=(len(speed) + 2, 4)) * instruments.turn_s
     speed = speed + (passed_s[2:] - passed_s[:-2]) * speed**2 / (2.0 * np.pi)
-    return Flown(p_W[kept], asked[kept, 0], seen_B[kept], f_B[kept], speed[kept])
+    return PathFlight(p_W[kept], asked[kept, 0], seen_B[kept], f_B[kept], speed[kept])
 
 
 def _low_passes(corners_hz: tuple[float, ...]) -> Array:

@@ -10,7 +10,7 @@ from quadsim.lab.validate.lee import LeeParams
 
 
 @dataclass(frozen=True)
-class MotorParams:
+class DutyParams:
     """Rotor speeds by duty and battery voltage."""
 
     speed: Annotated[
@@ -47,6 +47,11 @@ class InstrumentParams:
     accelerometer_rise: Annotated[
         float,
         Spec("of a sample's noise taken off the next", "1", ge=0.0, lt=1.0),
+    ]
+    frame_hz: Annotated[float, Spec("where the frame resonates", "Hz", gt=0.0, le=450.0)]
+    frame_width: Annotated[float, Spec("of that, over its frequency", "1", gt=0.0, le=10.0)]
+    frame_density: Annotated[
+        Vec3, Spec("of its acceleration there", "m/s^2/sqrt(Hz)", ge=0.0, le=10.0)
     ]
     gyroscope_line_radps: Annotated[
         Vec3, Spec("amplitude of each rotor's line, behind the filters", "rad/s", ge=0.0, le=1.0)
@@ -87,7 +92,7 @@ class TwinParams:
     """What flew, beside the vehicle's file."""
 
     controller: LeeParams
-    motors: MotorParams
+    motors: DutyParams
     estimate: EstimateParams
     instruments: InstrumentParams
     shake: ShakeParams

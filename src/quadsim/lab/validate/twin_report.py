@@ -22,9 +22,9 @@ from scipy.stats import t as student
 from quadsim.bag import topics
 from quadsim.bag.reading import Bag
 from quadsim.base.errors import InputError
-from quadsim.lab.validate.lee import pull, thrust_of
+from quadsim.lab.validate.lee import asked_acceleration, thrust_of
 from quadsim.lab.validate.recorded import RecordedSignals, turn
-from quadsim.lab.validate.twin import STEP_S, Flown, Setpoints, fly_twin, path_at
+from quadsim.lab.validate.twin import STEP_S, PathFlight, Setpoints, fly_twin, path_at
 from quadsim.lab.validate.twin_parameters import TwinParams
 from quadsim.sim.log import Stamps
 from quadsim.vehicle.parameters import RecorderParams, VehicleParams
@@ -50,8 +50,8 @@ class TwinFlights:
 
     name: str
     setpoints: Setpoints
-    recorded: Flown
-    simulated: Flown
+    recorded: PathFlight
+    simulated: PathFlight
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def find_setpoints(log: _Log, twin: TwinParams) -> Setpoints:
         """What the recorded thrust differs from that of the setpoints."""
         asked = path_at(pieces, log.time_s - x[1], x[0])
         asked[:, 0] += [offset[0], offset[1], x[2]]
-        force = pull(asked, log.p_W, log.v_W, twin.controller)
+        force = asked_acceleration(asked, log.p_W, log.v_W, twin.controller)
         return np.asarray((asked_mps2 - (force * up_W).sum(axis=1))[settled])
 
     found = least_squares(commanded, [*near, offset[2]], diff_step=1e-4, x_scale=[0.1, 0.1, 1.0])
@@ -146,12 +146,12 @@ def twin_flights(
         np.stack([np.interp(time_s, log.time_s, column) for column in part.T], axis=1)
         for part in parts
     )
-    recorded = Flown(p_W, asked + setpoints.offset_W_m, w_B, f_B, speed)
+    recorded = PathFlight(p_W, asked + setpoints.offset_W_m, w_B, f_B, speed)
     simulated = fly_twin(vehicle, twin, setpoints, np.random.default_rng(seed))
     return TwinFlights(str(bag.path), setpoints, recorded, simulated)
 
 
-def flown_figures(flown: Flown) -> dict[str, float]:
+def flown_figures(flown: PathFlight) -> dict[str, float]:
     """Tracking error, rotor speeds, and strength of IMU and rotor speeds by bands."""
     error = flown.p_W - flown.asked_W
     error[:, :2] -= error[:, :2].mean(axis=0)

@@ -12,10 +12,10 @@ from flown import FLIGHTS
 from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.cli.main import main
-from quadsim.lab.validate.closed_loop import TwinFlights, closed_loop_report, flown_figures
 from quadsim.lab.validate.lee import LeeController, thrust_of
 from quadsim.lab.validate.twin import STEP_S, Setpoints, fly_twin, path_at
 from quadsim.lab.validate.twin_parameters import TwinParams
+from quadsim.lab.validate.twin_report import TwinFlights, closed_loop_report, flown_figures
 from quadsim.vehicle.parameters import VehicleParams
 
 TWIN = load(TwinParams, find("twins", "crazyflie_figure8"))
