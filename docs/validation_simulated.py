@@ -176,6 +176,6 @@ def calibration() -> str:
         inside = 100.0 * float((np.abs(rank - 0.5) < 0.475).mean())
         p = float(kstest(rank, "uniform").pvalue)
         lines.append(
-            f"| {unknown.name} | {100.0 * np.median(half):.2g} % | {inside:.0f} % | {p:.2f} |"
+            f"| {unknown.name} | {100.0 * np.median(half):.2g} % | {inside:.0f} % | {p:.3f} |"
         )
     return "\n".join(lines) + "\n"
