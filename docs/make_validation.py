@@ -2,7 +2,7 @@
 
 ``python docs/make_validation.py FLIGHTS [TABLE...]``: the folder that holds ``neurobem`` and
 ``crazyflie_rpm`` as docs/validation.md says how to get them, and the tables to make, else all of
-them. Fits take ten minutes and more.
+them. Fits take ten minutes and more, ``classifier`` asks for scikit-learn.
 """
 
 from __future__ import annotations
