@@ -2,7 +2,7 @@
 
 ``python docs/make_validation.py FLIGHTS [TABLE...]``: the folder that holds ``neurobem`` and
 ``crazyflie_rpm`` as docs/validation.md says how to get them, and the tables to make, else all of
-them. Fits take ten minutes and more.
+them. Fits take ten minutes and more, ``classifier`` asks for scikit-learn.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.signal import savgol_filter
+from validation_simulated import calibration, named_faults
+from validation_twins import classifier, closed_loop
 
-from quadsim import Simulation
 from quadsim.bag.reading import open_bag
 from quadsim.base.files import find
 from quadsim.base.parameters import load
@@ -25,7 +25,6 @@ from quadsim.lab.identify.flights import (
     APART_S,
     HORIZONS_S,
     residual_unknowns,
-    stretches_of,
     with_torque_residual,
 )
 from quadsim.lab.identify.shooting import (
@@ -35,7 +34,6 @@ from quadsim.lab.identify.shooting import (
     motion_residuals,
     wrench_residuals,
 )
-from quadsim.lab.identify.suspects import rank_suspects
 from quadsim.lab.validate.recorded import RecordedFlight, read_recorded
 from quadsim.lab.validate.residuals import residual_wrench
 from quadsim.lab.validate.validation import (
@@ -44,7 +42,7 @@ from quadsim.lab.validate.validation import (
     judge_predictions,
     report,
 )
-from quadsim.vehicle.parameters import RecorderParams, VehicleParams
+from quadsim.vehicle.parameters import VehicleParams
 
 PAGE = Path(__file__).with_name("validation.md")
 GRAVITY = 9.80665
@@ -67,31 +65,29 @@ LEFT_OUT = {
 #: What both Crazyflies are fitted by beside the residual of the torque, and the rope of one.
 CRAZYFLIE = (
     UnknownFigure("thrust_coefficient_N_s2", 4e-8),
-    UnknownFigure("rotor_drag_N_s2", 3e-6, 0.0, 1.0),
-    UnknownFigure("rotor.inflow_N_s2", 3e-6, 0.0, 1.0),
-    UnknownFigure("torque_ratio_m", 3e-3, 0.0, 1.0),
+    UnknownFigure("rotor_drag_N_s2", 3e-6, 0.0),
+    UnknownFigure("rotor.inflow_N_s2", 3e-6, 0.0),
+    UnknownFigure("torque_ratio_m", 3e-3, 0.0),
     *(UnknownFigure(f"centre_of_mass_B_m[{i}]", 1e-3) for i in range(2)),
 )
 ROPE = (
     UnknownFigure("load.rope_length_m", 0.01, 0.3, 0.7),
     *(UnknownFigure(f"load.attachment_B_m[{i}]", 5e-3) for i in range(3)),
 )
-#: Runs in which a figure is off, and by how much.
-RUNS, HEAVIER, LESS_DRAG = 100, 1.05, 0.7
 PHYSICS = (
     UnknownFigure("thrust_coefficient_N_s2", 1.5e-6),
     UnknownFigure("rotor.blade_inflow_N_s2", 1e-4, 1.2e-4, 6e-4),
-    UnknownFigure("rotor.translational_lift_N_s2_m2", 1e-3, 0.0, 1.0),
-    UnknownFigure("rotor_drag_N_s2", 1e-5, 0.0, 1.0),
+    UnknownFigure("rotor.translational_lift_N_s2_m2", 1e-3, 0.0),
+    UnknownFigure("rotor_drag_N_s2", 1e-5, 0.0),
     UnknownFigure("rotor.inflow_drag_N_s2_m2", 1e-3),
-    *(UnknownFigure(f"drag_area_m2[{i}]", 1e-2, 0.0, 1.0) for i in range(3)),
+    *(UnknownFigure(f"drag_area_m2[{i}]", 1e-2, 0.0) for i in range(3)),
     *(UnknownFigure(f"recorder.imu_position_B_m[{i}]", 0.01) for i in range(3)),
 )
 _THRUST = (1e-8, 1e-5, 1e-5, 1e-3, 1e-3, 1e-3, 1e-3, 1e-4, 1e-2, 1e-2)
 _TORQUE = (1e-7, 1e-5, 1e-5, 1e-6, 1e-3) * 2
 TORQUES = (
-    UnknownFigure("torque_ratio_m", 0.01, 0.0, 1.0),
-    UnknownFigure("rotor.inertia_kg_m2", 5e-6, 0.0, 1.0),
+    UnknownFigure("torque_ratio_m", 0.01, 0.0),
+    UnknownFigure("rotor.inertia_kg_m2", 5e-6, 0.0),
     *(UnknownFigure(f"centre_of_mass_B_m[{i}]", 3e-3) for i in range(2)),
     *(UnknownFigure(f"rotor.torque_residual[{i}]", size) for i, size in enumerate(_TORQUE)),
 )
@@ -191,49 +187,6 @@ def left_out(name: str, folder: Path) -> str:
     )
 
 
-def named_faults() -> str:
-    """How often the figure that is off is named, of simulated figures of eight of an x500."""
-    vehicle = load(VehicleParams, find("vehicles", "x500"))
-    drag = ("rotor_drag_N_s2", "drag_area_m2", "body_drag_N_s_m")
-    faults: dict[str, dict[str, Any]] = {
-        "mass": {"vehicle.mass_kg": HEAVIER * vehicle.mass_kg},
-        "drag": {
-            f"vehicle.{key}": (LESS_DRAG * np.array(getattr(vehicle, key))).tolist() for key in drag
-        },
-    }
-    lines = ["| injected | named | of runs |", "|---|---|---|"]
-    for words, fault in (("mass + 5 %", "mass"), ("drag x 0.7", "drag")):
-        named = 0
-        for seed in range(RUNS // 2):
-            flight = simulated_flight(faults[fault], seed)
-            named += rank_suspects(stretches_of([flight]), vehicle, GRAVITY)[0].name == fault
-        lines.append(f"| {words} | {named} | {RUNS // 2} |")
-    return "\n".join(lines) + "\n"
-
-
-def simulated_flight(changes: dict[str, Any], seed: int) -> RecordedFlight:
-    """The first 16 s of the scenario ``figure_of_eight``: true motion, and the IMU as it senses."""
-    simulation = Simulation("figure_of_eight", seed=seed, changes=changes)
-    rows, dt_s = [], 2.0 * simulation.control_period_s
-    while simulation.time_s < 16.0:
-        simulation.step(2)
-        state, imu = simulation.state, simulation.sensors["imu"]
-        speeds = simulation.rotor_speed_radps
-        parts = (state.p_W, state.v_W, state.q_WB, imu["w_S"], imu["f_S"], speeds)
-        rows.append(np.concatenate([[simulation.time_s], *parts]))
-    time_s, p_W, v_W, q_WB, w_B, f_B, speed = np.split(
-        np.array(rows), np.cumsum([1, 3, 3, 4, 3, 3]), axis=1
-    )
-    count = len(rows)
-    smooth: dict[str, Any] = {"window_length": 11, "polyorder": 2, "axis": 0}
-    return RecordedFlight(
-        f"run {seed}", dt_s, time_s[:, 0], p_W, v_W, q_WB, savgol_filter(w_B, **smooth), f_B,
-        savgol_filter(w_B, deriv=1, delta=dt_s, **smooth), speed,
-        savgol_filter(speed, 5, 2, deriv=1, delta=dt_s, axis=0), np.full(count, np.nan),
-        np.full((count, 6), np.nan), (p_W[:, 2] > 1.0) & (time_s[:, 0] > 5.0), RecorderParams(),
-    )  # fmt: skip
-
-
 def cells(row: np.ndarray[Any, Any]) -> str:
     """Four forces and three torques."""
     return " | ".join([*(f"{x:.3f}" for x in row[:4]), *(f"{x:.4f}" for x in row[4:])])
@@ -289,6 +242,7 @@ def main() -> None:
             path for path in sorted((crazyflie / "slung_load").glob("eckart*")) if not skips(path)
         ]
     }
+    every = [path for members in eights.values() for path in members]
     tables: dict[str, Callable[[], str]] = {
         "kingfisher": partial(kingfisher, folder / "neurobem"),
         "crazyflie21": partial(predicted, "crazyflie21", eights),
@@ -298,6 +252,9 @@ def main() -> None:
             left_out, "crazyflie21_load", crazyflie / "slung_load"
         ),
         "faults": named_faults,
+        "calibration": calibration,
+        "closed_loop": partial(closed_loop, every),
+        "classifier": partial(classifier, every),
     }
     for name in sys.argv[2:] or tables:
         table = tables[name]()

@@ -15,6 +15,9 @@ from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.world.environment import EnvironmentParams
 
+#: Flights that others recorded; they state no licence, so that they are no part of the project.
+BESIDE = (parent / "shared" / "data" for parent in Path(__file__).resolve().parents)
+FLIGHTS = next((each for each in BESIDE if each.is_dir()), Path("shared") / "data")
 #: Milliseconds between two rows, and rows between two poses.
 STEP_MS, POSE_EVERY = 2, 5
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,12 @@ from quadsim.base.options import argument, option
 from quadsim.cli.common import PASSED, print_json, working
 from quadsim.cli.convert import ColumnMapName
 from quadsim.cli.options import AsJson, Driver, Namespace, command
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from quadsim.lab.validate.twin_report import TwinFlights
+    from quadsim.lab.validate.validation import JudgedFlight
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,10 @@ class ValidateOptions:
         0.25, "error of position beyond which a prediction is not to be trusted", "m", gt=0.0,
         flags="--tolerance",
     )  # fmt: skip
+    closed_loop: str = option(
+        "", "file of config/twins, or its path: fly the recorded setpoints by what flew them",
+        unset="none",
+    )  # fmt: skip
     output: Path | None = option(
         None, "page to look at; it must not exist yet", path="file", unset="none"
     )
@@ -51,8 +61,9 @@ def validate(options: ValidateOptions) -> int:
 
     LOG is a bag or a log of another format (docs/logs.md) with rotor speeds, or their commands, and
     a true motion. Force and torque are compared at each instant; the motion is predicted from
-    recorded rotor speeds over windows of 0.01 to 2 s. Exit status: 0, or 2 where a log does not
-    hold what is needed.
+    recorded rotor speeds over windows of 0.01 to 2 s. With --closed-loop each flight is flown again
+    by a copy of its controller, and held against the scatter of its repeats. Exit status: 0, or 2
+    where a log does not hold what is needed.
     """
     from quadsim.bag.reading import open_bag
     from quadsim.base.errors import InputError
@@ -63,6 +74,8 @@ def validate(options: ValidateOptions) -> int:
     from quadsim.lab.identify.suspects import rank_suspects
     from quadsim.lab.validate.page import render_validation
     from quadsim.lab.validate.recorded import read_recorded
+    from quadsim.lab.validate.twin_parameters import TwinParams
+    from quadsim.lab.validate.twin_report import closed_loop_report, twin_flights
     from quadsim.lab.validate.validation import ValidationSettings, judge_predictions, report
     from quadsim.vehicle.parameters import VehicleParams
 
@@ -72,16 +85,22 @@ def validate(options: ValidateOptions) -> int:
     settings = ValidationSettings(
         options.gravity_mps2, options.trim_s, options.level, options.tolerance_m
     )
-    judged = []
+    twin = load(TwinParams, find("twins", options.closed_loop)) if options.closed_loop else None
+    judged: list[JudgedFlight] = []
+    twins: list[TwinFlights] = []
     for log in options.logs:
         with working(f"judging by {log}"), open_bag(log, options.driver, options.columns) as bag:
             judged.append(
                 judge_predictions(read_recorded(bag, options.namespace, vehicle), vehicle, settings)
             )
+            if twin is not None:
+                twins.append(twin_flights(bag, options.namespace, vehicle, twin, len(twins)))
     flights = stretches_of([each.flight for each in judged])
     result = report(judged, vehicle, settings)
     result["suspects"] = [asdict(each) for each in rank_suspects(
         flights, vehicle, options.gravity_mps2)]  # fmt: skip
+    if twins:
+        result["closed_loop"] = closed_loop_report(twins)
     if options.output is not None:
         write_whole(options.output, render_validation(judged, result))
         result["page"] = options.output
@@ -112,6 +131,8 @@ def _show(result: dict[str, Any]) -> None:
     console.print(table)
     for regime, horizon_s in result["trust_s"].items():
         console.print(f"at {regime}: do not trust beyond {horizon_s:g} s", soft_wrap=True)
+    for group in result.get("closed_loop", []):
+        console.print(_closed_loop_table(group))
     first = result["suspects"][0]
     console.print(
         f"if one figure is off: {first['name']} x {number(first['factor'])} +-"
@@ -124,3 +145,18 @@ def _show(result: dict[str, Any]) -> None:
         console.print(note, soft_wrap=True)
     if "page" in result:
         click.echo(f"page: {result['page']}")
+
+
+def _closed_loop_table(group: dict[str, Any]) -> Table:
+    """Figures of the repeats of one flight beside those of their twins."""
+    from rich.table import Table
+
+    from quadsim.cli.show import number
+
+    title = f"flown again at time scale {group['scale']:g}, {len(group['logs'])} repeats"
+    table = Table("figure", "flown", "lowest", "highest", "simulated", "inside", title=title)
+    for row in group["figures"]:
+        cells = (number(row[key]) for key in ("flown", "lowest", "highest", "simulated"))
+        inside = {True: "yes", False: "no", None: "-"}[row.get("inside")]
+        table.add_row(row["figure"], *cells, inside)
+    return table

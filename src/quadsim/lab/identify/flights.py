@@ -103,18 +103,18 @@ def vehicle_unknowns(vehicle: VehicleParams, gravity_mps2: float) -> list[Unknow
     slope = AIR_SHARE * thrust / speed
     linear = vehicle.rotor.inflow_model == "linear"
     unknowns = [
-        UnknownFigure("thrust_coefficient_N_s2", thrust / speed**2, 0.0, 1.0),
-        UnknownFigure("torque_ratio_m", vehicle.torque_ratio_m, 0.0, 10.0),
+        UnknownFigure("thrust_coefficient_N_s2", thrust / speed**2, 0.0),
+        UnknownFigure("torque_ratio_m", vehicle.torque_ratio_m, 0.0),
         *(
             UnknownFigure(f"inertia_kg_m2[{i}]", size, 0.2 * size, 5.0 * size)
             for i, size in enumerate(vehicle.inertia_kg_m2[:2])
         ),
         *(UnknownFigure(f"{CENTRE}[{i}]", 0.05 * arm) for i in range(2)),
-        UnknownFigure("rotor_drag_N_s2", slope, 0.0, 1.0),
-        UnknownFigure("rotor.hub_moment_N_s2", slope * arm, -1.0, 1.0),
+        UnknownFigure("rotor_drag_N_s2", slope, 0.0),
+        UnknownFigure("rotor.hub_moment_N_s2", slope * arm),
     ]
     if linear:
-        unknowns.append(UnknownFigure("rotor.inflow_N_s2", slope, 0.0, 1.0))
+        unknowns.append(UnknownFigure("rotor.inflow_N_s2", slope, 0.0))
     optional = [
         *("rotor.inertia_kg_m2", "rotor.translational_lift_N_s2_m2"),
         *("rotor.blade_inflow_N_s2", "rotor.inflow_drag_N_s2_m2"),
@@ -124,7 +124,10 @@ def vehicle_unknowns(vehicle: VehicleParams, gravity_mps2: float) -> list[Unknow
     has = [(name, value) for name, value in zip(optional, known, strict=True) if value]
     return [
         *unknowns,
-        *(UnknownFigure(name, abs(v), -1.0 if "inflow_drag" in name else 0.0) for name, v in has),
+        *(
+            UnknownFigure(name, abs(v), -math.inf if "inflow_drag" in name else 0.0)
+            for name, v in has
+        ),
     ]
 
 

@@ -6,7 +6,9 @@ recorded rotor speeds (H. G. Bock, *Recent advances in parameter identification 
 ODE*, 1983): noise of the rotor speeds, which biases a regression on accelerations, averages out
 over a window. Intervals are of the sandwich estimator with a flight as the unit that is
 independent (K.-Y. Liang and S. L. Zeger, *Longitudinal data analysis using generalized linear
-models*, Biometrika 73, 1986): errors within a flight may be correlated as they like.
+models*, Biometrika 73, 1986): errors within a flight may be correlated as they like. Each flight's
+errors count as those of a fit without it (R. M. Bell and D. F. McCaffrey, *Bias reduction in
+standard errors for linear regression with multi-stage samples*, Survey Methodology 28, 2002).
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ class UnknownFigure:
     Attributes:
         name: dotted, as in the vehicle's file, with an index in brackets where it is a list.
         size: about how large it or its change is.
-        low, high: bounds.
+        low, high: bounds; a bound that is far away in sizes makes SciPy's search crawl.
     """
 
     name: str
@@ -153,12 +155,12 @@ def _intervals(jacobian: Array, residual: Array, lengths: Sequence[int]) -> Arra
     """(n,) half widths of 95 % intervals, of figures in their scaled form."""
     bread = np.linalg.pinv(jacobian.T @ jacobian)
     ends = np.cumsum(lengths)[:-1]
+    count, unit = len(lengths), (1.0 + 1e-9) * np.eye(len(bread))
     scores = [
-        part.T @ rest
+        np.linalg.solve(unit - part.T @ part @ bread if count > 1 else unit, part.T @ rest)
         for part, rest in zip(np.split(jacobian, ends), np.split(residual, ends), strict=True)
     ]
-    count = len(scores)
-    meat = sum(np.outer(score, score) for score in scores) * count / max(count - 1, 1)
+    meat = sum(np.outer(score, score) for score in scores) * max(count - 1, 1) / count
     deviation = np.sqrt(np.maximum(np.diag(bread @ meat @ bread), 0.0))
     return np.asarray(student.ppf(0.975, max(count - 1, 1)) * deviation)
 

@@ -208,7 +208,25 @@ def _smooth_positions(
     return moved_W + _smooth(apart, dt_s, POSITION_S), v_W + _slope(apart, dt_s, POSITION_S)
 
 
-class _Reader:
+def smoothed_motion(
+    p_W: Array, attitude: Rotation, w_B: Array, f_B: Array, dt_s: float, notes: list[str]
+) -> tuple[Array, Array, Rotation, Array]:
+    """Positions, velocities, attitudes and rates out of poses, with the IMU's help.
+
+    Args:
+        p_W: (N, 3) positions in m.
+        attitude: (N) of the IMU's axes.
+        w_B, f_B: (N, 3) rad/s and m/s^2 of the IMU; f_B may be NaN.
+        dt_s: of the even grid.
+        notes: gets what a reader should know.
+    """
+    w_B = _smooth(w_B, dt_s, RATE_S)
+    attitude = _smooth_attitude(attitude, w_B, dt_s, notes)
+    p_W, v_W = _smooth_positions(p_W, attitude, f_B, dt_s)
+    return p_W, v_W, attitude, w_B
+
+
+class RecordedSignals:
     """Signals of one vehicle of a bag, in seconds from the first stamp of its rotors."""
 
     def __init__(self, bag: Bag, namespace: str, recorder: RecorderParams) -> None:
@@ -255,7 +273,7 @@ class _Reader:
         return np.asarray(np.interp(at_s, self.seconds(log_ns.astype(np.int64)), volts))
 
 
-def _poses(reader: _Reader) -> tuple[Array, Track]:
+def _poses(reader: RecordedSignals) -> tuple[Array, Track]:
     """Times and motion of the truth, without poses that were only repeated."""
     track = reader.log.truth
     new = np.r_[True, np.abs(np.diff(track.p_W, axis=0)).max(axis=1) > 0.0]
@@ -274,7 +292,7 @@ def pose_and_gyroscope(
     Raises:
         InputError: there is no gyroscope or no true motion.
     """
-    reader = _Reader(bag, namespace, replace(recorder, pose_delay_s=0.0))
+    reader = RecordedSignals(bag, namespace, replace(recorder, pose_delay_s=0.0))
     imu = reader.log.imu
     if imu is None or len(imu.stamp_ns) < 20:
         raise InputError(f"{bag.path}: no {topics.IMU}")
@@ -294,7 +312,7 @@ def read_recorded(bag: Bag, namespace: str, vehicle: VehicleParams) -> RecordedF
     Raises:
         InputError: the log lacks rotor speeds or a true motion, or is of another vehicle.
     """
-    reader = _Reader(bag, namespace, vehicle.recorder)
+    reader = RecordedSignals(bag, namespace, vehicle.recorder)
     log, recorder = reader.log, reader.recorder
     rotors = len(vehicle.rotor_directions)
     if log.motor_speed_radps.shape[1] != rotors:
@@ -317,10 +335,8 @@ def read_recorded(bag: Bag, namespace: str, vehicle: VehicleParams) -> RecordedF
     if moving:
         v_W = _columns(time_s, pose_s, track.v_W)
     else:
-        w_B = _smooth(w_B, dt_s, RATE_S)
         attitude = _levelled(attitude, p_W, f_B, dt_s, log.notes)
-        attitude = _smooth_attitude(attitude, w_B, dt_s, log.notes)
-        p_W, v_W = _smooth_positions(p_W, attitude, f_B, dt_s)
+        p_W, v_W, attitude, w_B = smoothed_motion(p_W, attitude, w_B, f_B, dt_s, log.notes)
     given_s, given = reader.rows("ground_truth/accel", "geometry_msgs/msg/AccelStamped", "w_dot")
     told = len(given) > 0 and np.isfinite(given).all() and np.abs(given).max() > 0.0
     w_dot_B = _columns(time_s, given_s, given) if told else _slope(w_B, dt_s, RATE_SLOPE_S)
@@ -378,7 +394,7 @@ def as_recorded_by(flight: RecordedFlight, recorder: RecorderParams) -> Recorded
 
 
 def _felt(
-    reader: _Reader, time_s: Array, track: Track, pose_s: Array
+    reader: RecordedSignals, time_s: Array, track: Track, pose_s: Array
 ) -> tuple[Array, Array, NDArray[np.bool_]]:
     """Rates and specific force of the IMU, and where they are known; else of the motion itself."""
     imu = reader.log.imu
@@ -393,7 +409,7 @@ def _felt(
     return w_B, f_B, _near(time_s, imu_s)
 
 
-def _load(reader: _Reader, time_s: Array) -> Array:
+def _load(reader: RecordedSignals, time_s: Array) -> Array:
     """(N, 6) position and velocity of a slung load; NaN where there is none."""
     point_s, point = reader.rows("ground_truth/load", "geometry_msgs/msg/PointStamped", "p")
     if not len(point):

@@ -16,7 +16,7 @@ from quadsim.bag.reading import open_bag
 from quadsim.base.parameters import load
 from quadsim.cli.main import main
 from quadsim.lab.identify.alignment import align_recorder
-from quadsim.lab.identify.flights import cut_flight, identify_flights
+from quadsim.lab.identify.flights import cut_flight, identify_flights, vehicle_unknowns
 from quadsim.lab.identify.suspects import rank_suspects
 from quadsim.lab.validate.recorded import as_recorded_by, read_recorded
 from quadsim.vehicle.parameters import RecorderParams, VehicleParams
@@ -78,6 +78,12 @@ def test_a_rotor_whose_sensor_skips_is_told(tmp_path):
     assert [note for note in notes if "skip" in note] == [
         "rotor 2 turns at 0.50 of the others' speed: does its sensor skip?"
     ]
+
+
+def test_no_bound_is_so_far_away_that_the_search_crawls():
+    for unknown in vehicle_unknowns(crazyflie(), GRAVITY):  # SciPy scales steps by the way to it
+        assert unknown.high == np.inf or unknown.high < 100.0 * unknown.size
+        assert unknown.low == -np.inf or unknown.low > -100.0 * unknown.size
 
 
 def test_figures_and_what_is_not_told(flights):
