@@ -89,7 +89,7 @@ TORQUES = (
     UnknownFigure("torque_ratio_m", 0.01, 0.0),
     UnknownFigure("rotor.inertia_kg_m2", 5e-6, 0.0),
     *(UnknownFigure(f"centre_of_mass_B_m[{i}]", 3e-3) for i in range(2)),
-    *(UnknownFigure(f"rotor.torque_residual[{i}]", size) for i, size in enumerate(_TORQUE)),
+    *(UnknownFigure(f"recorder.torque_residual[{i}]", size) for i, size in enumerate(_TORQUE)),
 )
 RESIDUAL = (
     *(UnknownFigure(f"rotor.thrust_residual[{i}]", size) for i, size in enumerate(_THRUST)),
@@ -111,8 +111,8 @@ def rms(vectors: np.ndarray[Any, Any]) -> float:
 
 def bare(vehicle: VehicleParams) -> VehicleParams:
     """A vehicle without residuals."""
-    rotor = replace(vehicle.rotor, thrust_residual=(), torque_residual=())
-    return replace(vehicle, rotor=rotor)
+    rotor = replace(vehicle.rotor, thrust_residual=())
+    return replace(vehicle, rotor=rotor, recorder=replace(vehicle.recorder, torque_residual=()))
 
 
 def fit_kingfisher(
@@ -123,9 +123,11 @@ def fit_kingfisher(
         bare(vehicle), PHYSICS, wrench_residuals(flights, GRAVITY, 40, 1e9), 15
     ).vehicle
     zeros = (0.0,) * 10
-    rotor = replace(physics.rotor, thrust_residual=zeros, torque_residual=zeros)
+    rotor = replace(physics.rotor, thrust_residual=zeros)
+    recorder = replace(physics.recorder, torque_residual=zeros)
     errors = wrench_residuals(flights, GRAVITY, 8, 1.0 / 30.0)
-    turned = fit_residual(replace(physics, rotor=rotor), TORQUES, errors, 1e-6)
+    begin = replace(physics, rotor=rotor, recorder=recorder)
+    turned = fit_residual(begin, TORQUES, errors, 1e-6)
     return physics, fit_residual(turned, RESIDUAL, errors)
 
 
@@ -153,8 +155,8 @@ def kingfisher(folder: Path) -> str:
 
 def fit_crazyflie(vehicle: VehicleParams, flights: Sequence[RecordedFlight]) -> VehicleParams:
     """A Crazyflie by shooting over half a second, from a torque without residual on."""
-    rotor = replace(vehicle.rotor, torque_residual=())
-    bare = with_torque_residual(replace(vehicle, rotor=rotor))
+    recorder = replace(vehicle.recorder, torque_residual=())
+    bare = with_torque_residual(replace(vehicle, recorder=recorder))
     unknowns = [*residual_unknowns(bare, GRAVITY), *CRAZYFLIE]
     if vehicle.load.mass_kg > 0.0:
         unknowns += ROPE

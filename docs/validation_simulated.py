@@ -101,7 +101,7 @@ def recorded(
 def drawn_vehicle() -> VehicleParams:
     """A Crazyflie about which the calibration's figures are drawn."""
     vehicle = load(VehicleParams, find("vehicles", "crazyflie21"))
-    rotor = replace(vehicle.rotor, torque_residual=(), inflow_N_s2=3e-6, inertia_kg_m2=2e-8)
+    rotor = replace(vehicle.rotor, inflow_N_s2=3e-6, inertia_kg_m2=2e-8)
     plain = replace(vehicle, rotor=rotor, torque_ratio_m=0.006, rotor_layout="explicit")
     return replace(plain, recorder=RecorderParams())
 

@@ -12,10 +12,12 @@ from quadsim.base.records import HELICOPTER_COMMANDS, MAX_ROTORS, VEHICLE_KINDS
 from quadsim.vehicle.contact.hull import MAX_FEET, MAX_HULL, hull_points
 from quadsim.vehicle.layout import LAYOUTS, lay_out
 from quadsim.vehicle.propulsion.parameters import (
+    TORQUE_FEATURES,
     BatteryParams,
     MotorParams,
     RotorParams,
     check_electric,
+    check_torque_residual,
 )
 
 
@@ -125,9 +127,12 @@ class TetherParams:
 class RecorderParams:
     """Where and when the vehicle's own recorder measures, as its flights tell it.
 
-    ``quadsim validate`` corrects recorded flights by it; the simulation does not use it.
+    ``quadsim validate`` corrects recorded flights by it; the simulation does not use it. Under
+    feedback the rotors' torque goes with the motion that it answers. A residual found there
+    predicts such flights, but it takes from the rotors some of their effect.
     """
 
+    torque_residual_count: ClassVar[int]  # in kernels
     imu_position_B_m: Annotated[
         Vec3, Spec("of the accelerometer from the centre of mass", "m", ge=-10.0, le=10.0)
     ] = (0.0, 0.0, 0.0)
@@ -155,6 +160,17 @@ class RecorderParams:
     pose_delay_s: Annotated[
         float, Spec("by which the pose from outside is late", "s", ge=-0.1, le=0.1)
     ] = 0.0
+    torque_residual: Annotated[
+        tuple[float, ...],
+        Spec(
+            "rotor.torque_residual for recorded flights alone, whose controller is in it",
+            max_items=TORQUE_FEATURES,
+        ),
+    ] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a residual that lacks features."""
+        check_torque_residual(self.torque_residual)
 
 
 @dataclass(frozen=True)

@@ -138,14 +138,14 @@ def residual_unknowns(vehicle: VehicleParams, gravity_mps2: float) -> list[Unkno
     few = (thrust / speed**2, slope, slope, hub, hub * speed)
     more = (hub, hub * speed, slope * speed)
     sizes = (*few, *few, *more, *more)
-    return [UnknownFigure(f"rotor.torque_residual[{i}]", size) for i, size in enumerate(sizes)]
+    return [UnknownFigure(f"recorder.torque_residual[{i}]", size) for i, size in enumerate(sizes)]
 
 
 def with_torque_residual(vehicle: VehicleParams) -> VehicleParams:
-    """A vehicle whose torque has room for a residual."""
-    numbers = vehicle.rotor.torque_residual
-    rotor = replace(vehicle.rotor, torque_residual=numbers + (0.0,) * (16 - len(numbers)))
-    return replace(vehicle, rotor=rotor)
+    """A vehicle whose torque has room for a residual of its recorded flights."""
+    numbers = vehicle.recorder.torque_residual or vehicle.rotor.torque_residual
+    numbers += (0.0,) * (16 - len(numbers))
+    return replace(vehicle, recorder=replace(vehicle.recorder, torque_residual=numbers))
 
 
 def cut_flight(flight: RecordedFlight, count: int) -> list[RecordedFlight]:

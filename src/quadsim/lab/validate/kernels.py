@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,10 @@ _BELOW_M = -1e5
 
 
 def make_model(params: VehicleParams, gravity_mps2: float) -> Model:
-    """A vehicle in calm air far above the ground, for the kernels here."""
+    """A vehicle in calm air far above the ground, for the kernels here, as it was recorded."""
+    if params.recorder.torque_residual:
+        rotor = replace(params.rotor, torque_residual=params.recorder.torque_residual)
+        params = replace(params, rotor=rotor)
     vehicle = new(Vehicle)
     held = vehicle.held
     held.mass_kg, held.density_ratio = params.mass_kg, 1.0

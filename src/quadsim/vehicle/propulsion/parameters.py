@@ -50,6 +50,15 @@ RESIDUAL_FEATURES = 10
 TORQUE_FEATURES = 16
 
 
+def check_torque_residual(numbers: tuple[float, ...]) -> None:
+    """Refuse a residual that lacks features."""
+    if len(numbers) not in (0, RESIDUAL_FEATURES, TORQUE_FEATURES):
+        raise InputError(
+            f"torque_residual: {len(numbers)} numbers;"
+            f" allowed: none or {RESIDUAL_FEATURES} or {TORQUE_FEATURES}"
+        )
+
+
 @dataclass(frozen=True)
 class RotorParams:
     """What a rotor does beside its thrust; see :mod:`quadsim.vehicle.propulsion.rotors`."""
@@ -132,14 +141,12 @@ class RotorParams:
 
     def __post_init__(self) -> None:
         """Refuse a residual that lacks features, and figures that the inflow model does not use."""
-        for name, counts in (
-            ("thrust_residual", (RESIDUAL_FEATURES,)),
-            ("torque_residual", (RESIDUAL_FEATURES, TORQUE_FEATURES)),
-        ):
-            count = len(getattr(self, name))
-            if count not in (0, *counts):
-                allowed = " or ".join(map(str, counts))
-                raise InputError(f"{name}: {count} numbers; allowed: none or {allowed}")
+        if len(self.thrust_residual) not in (0, RESIDUAL_FEATURES):
+            raise InputError(
+                f"thrust_residual: {len(self.thrust_residual)} numbers;"
+                f" allowed: none or {RESIDUAL_FEATURES}"
+            )
+        check_torque_residual(self.torque_residual)
         momentum = (self.blade_inflow_N_s2, self.inflow_drag_N_s2_m2)
         unused = (self.inflow_N_s2,) if self.inflow_model == "momentum" else momentum
         if any(unused):
