@@ -8,6 +8,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -214,6 +215,13 @@ def explained(process: Process | None) -> Iterator[None]:
         raise
 
 
+#: A group of its own, which Ctrl-C does not reach. Of a session of its own Linux schedules the
+#: firmware apart from us (autogroup), and lets it wait for seconds on a busy machine.
+APART: dict[str, Any] = (
+    {"process_group": 0} if sys.version_info >= (3, 11) else {"start_new_session": True}
+)
+
+
 class Process:
     """A firmware's executable, in a scratch folder of its own; what it prints is kept there.
 
@@ -262,7 +270,7 @@ class Process:
             try:
                 self._running = subprocess.Popen(
                     self._command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log,
-                    stderr=log, start_new_session=True,
+                    stderr=log, **APART,
                 )  # fmt: skip
             except OSError as error:
                 raise InputError(f"{self._command[0]}: {error.strerror}") from None
