@@ -111,7 +111,7 @@ class ArduPilot:
 
     def _arguments(self) -> list[str]:
         datum, index = self._craft.datum, self._craft.index
-        yaw = yaw_of(tuple(self._craft.truth["q_WB"][0].tolist()))
+        yaw = yaw_of(tuple(self._craft.q_WB.tolist()))
         heading_deg = np.degrees(0.5 * np.pi - yaw) % 360.0
         home = f"{datum.latitude_deg},{datum.longitude_deg},{datum.height_m},{heading_deg:.2f}"
         return [
@@ -167,11 +167,9 @@ class ArduPilot:
         if range_m is not None:
             self._range_m = range_m
         self._companion.step(now_ns)
-        true = craft.truth[0]
         line = json_line(
-            now_ns, flipped(f_B), flipped(w_B), swapped(true["p_W"].tolist()),
-            attitude_out(tuple(true["q_WB"].tolist())), swapped(true["v_W"].tolist()),
-            self._range_m,
+            now_ns, flipped(f_B), flipped(w_B), swapped(craft.p_W.tolist()),
+            attitude_out(craft.q_WB.tolist()), swapped(craft.v_W.tolist()), self._range_m,
         )  # fmt: skip
         self._servos.write(line)
 

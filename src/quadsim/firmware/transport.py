@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -73,16 +74,20 @@ class UdpPort:
     def __init__(self, port: int, to: int | None = None, host: str = HOST) -> None:
         self.port = port
         self._socket = _bound(socket.SOCK_DGRAM, host, port)
-        self._socket.setblocking(False)
+        self._timeout_s = 0.0
         self._to = (HOST, to) if to is not None else None
         self._follows = to is None
 
     def read(self, timeout_s: float = 0.0) -> bytes:
         """The oldest packet that has arrived, waiting for at most so long; empty: none."""
-        if timeout_s > 0.0 and not select.select([self._socket], [], [], timeout_s)[0]:
-            return b""
+        if timeout_s not in (0.0, self._timeout_s):  # the kernel's own: one call for each packet
+            whole_s, rest_us = divmod(round(1e6 * timeout_s), 1_000_000)
+            timeout = struct.pack("@ll", whole_s, rest_us)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeout)
+            self._timeout_s = timeout_s
         try:
-            data, sender = self._socket.recvfrom(LARGEST)
+            flags = 0 if timeout_s > 0.0 else socket.MSG_DONTWAIT
+            data, sender = self._socket.recvfrom(LARGEST, flags)
         except (BlockingIOError, ConnectionRefusedError):
             return b""
         if self._follows:
@@ -93,7 +98,7 @@ class UdpPort:
         """Send a packet; nobody listening is no error."""
         if self._to is not None:
             with contextlib.suppress(BlockingIOError, ConnectionRefusedError):
-                self._socket.sendto(data, self._to)
+                self._socket.sendto(data, socket.MSG_DONTWAIT, self._to)
 
     def close(self) -> None:
         """Give the port back."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import sys
+import time
 
 import numpy as np
 import pytest
 
 from quadsim.base.errors import FlightError, InputError
 from quadsim.firmware import ardupilot
+from quadsim.firmware.transport import Process
 
 pytest.importorskip("pymavlink")
 
@@ -82,6 +86,25 @@ def test_what_is_no_executable_is_named(fly, tmp_path):
     path.write_text("no program")
     with pytest.raises(InputError, match="text: Permission denied"):
         fly("ardupilot", path)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="a process group needs Python 3.11")
+def test_it_is_scheduled_with_us_and_spared_by_ctrl_c(tmp_path):
+    """A session of its own has a share of the processor of its own (man 7 sched, autogroup)."""
+    path = tmp_path / "firmware.sh"
+    path.write_text(
+        "#!/bin/sh\nps -o pid=,pgid=,sid= -p $$ > ids.txt; mv ids.txt done.txt\nsleep 60\n"
+    )
+    path.chmod(0o755)
+    process = Process(path, [], "ardupilot")
+    process.start()
+    try:
+        while not (process.folder / "done.txt").exists():
+            time.sleep(0.01)
+        pid, group, session = map(int, (process.folder / "done.txt").read_text().split())
+    finally:
+        process.stop()
+    assert (pid == group, session) == (True, os.getsid(0))
 
 
 def test_a_taken_port_is_named(fly):
