@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from flown import FLIGHTS
 
 from quadsim.bag.reading import open_bag
 from quadsim.base.files import find
@@ -12,10 +11,6 @@ from quadsim.base.parameters import load
 from quadsim.lab.validate.recorded import read_recorded
 from quadsim.lab.validate.validation import ValidationSettings, judge_predictions, report
 from quadsim.vehicle.parameters import VehicleParams
-
-#: Flights that others recorded; they state no licence, so that they are no part of the project.
-BESIDE = (parent / "shared" / "data" for parent in Path(__file__).resolve().parents)
-FLIGHTS = next((each for each in BESIDE if each.is_dir()), Path("shared") / "data")
 
 
 def judged(name, paths):
