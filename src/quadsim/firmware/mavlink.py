@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from quadsim.base.compiled import plain
 from quadsim.base.extras import need
 from quadsim.base.parameters import Vec3
 from quadsim.base.records import MODE_POSITION, MODE_VELOCITY
@@ -25,7 +26,7 @@ from quadsim.firmware.axes import (
 )
 from quadsim.firmware.bridge import ODOMETRY_NS, Craft, state_sigmas
 from quadsim.firmware.transport import ByteStream
-from quadsim.geometry.rotation import Quat
+from quadsim.geometry.rotation import Quat, to_euler
 from quadsim.mission.flight.states import LANDINGS
 
 SYSTEM, COMPONENT = 255, 190  # ours: a ground station's, MAV_COMP_ID_MISSIONPLANNER
@@ -39,6 +40,8 @@ APART_M = 0.2
 #: Bits of type_mask that say what is not wanted (POSITION_TARGET_TYPEMASK).
 NO_PLACE, NO_ACCELERATION, NO_YAW, NO_YAW_RATE = 7, 448, 1024, 2048
 FORCE = 21196.0  # of MAV_CMD_COMPONENT_ARM_DISARM
+#: A covariance that is not stated: the receiver has a parameter for it.
+UNKNOWN = (math.nan,) + (0.0,) * 20
 MODE_NUMBERED, ARMED = 1, 128  # MAV_MODE_FLAG
 ACCEPTED = 0
 
@@ -229,8 +232,16 @@ class Companion:
     # what it is told
 
     def _send_pose(self, stamp_ns: int, p_W: Vec3, q_WB: Quat) -> None:
-        """Send where motion capture saw it, NED about the datum (mavros' mocap/pose)."""
-        self._port.send("att_pos_mocap", stamp_ns // 1000, attitude_out(q_WB), *swapped(p_W))
+        """Send where motion capture saw it, NED about the datum (mavros' mocap/pose).
+
+        EKF2 of PX4 takes it as external vision alone (mavros' vision_pose/pose), in Euler angles.
+        """
+        place, q = swapped(p_W), attitude_out(q_WB)
+        if self._ways is PX4:
+            angles, stamp_us = plain(to_euler)(q), stamp_ns // 1000
+            self._port.send("vision_position_estimate", stamp_us, *place, *angles, UNKNOWN)
+        else:
+            self._port.send("att_pos_mocap", stamp_ns // 1000, q, *place)
 
     def _due(self, what: int, now_ns: int, period_ns: int = SECOND_NS // 2) -> bool:
         """Whether something is asked for anew."""

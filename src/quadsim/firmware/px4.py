@@ -46,6 +46,12 @@ START_S, ANSWER_S = 30.0, 5.0
 #: HIL_SENSOR a second, at most; PX4 is made for 250.
 SENSOR_HZ = 250.0
 TEMPERATURE_C = 15.0
+#: Without a receiver it flies on poses of motion capture. Its start script (rcS) sets parameters by
+#: such variables of the environment. EKF2_EV_CTRL: places, heights and yaw.
+EXTERNAL_VISION = {
+    "PX4_PARAM_EKF2_EV_CTRL": "11", "PX4_PARAM_EKF2_HGT_REF": "3", "PX4_PARAM_EKF2_GPS_CTRL": "0",
+    "PX4_PARAM_SYS_HAS_GPS": "0", "PX4_PARAM_SYS_HAS_MAG": "0", "PX4_PARAM_EKF2_MAG_TYPE": "5",
+}  # fmt: skip
 
 
 def board_stream(port: str) -> ByteStream:
@@ -138,7 +144,8 @@ class Px4:
         arguments = ["-i", index, "-d"]
         if self._parameters is not None:
             arguments += ["-s", str(self._parameters.resolve())]
-        self._process = Process(self._executable, arguments, self.name)
+        environment = {} if self._craft.has_gnss else EXTERNAL_VISION
+        self._process = Process(self._executable, arguments, self.name, environment)
         self._process.start()
 
     def _fail(self, words: str) -> None:

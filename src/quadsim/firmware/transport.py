@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -234,13 +234,20 @@ class Process:
         executable: its path.
         arguments: of the command line.
         name: for errors.
+        environment: variables beside those of this process.
 
     Attributes:
         folder: where it runs: its parameters and logs are written there.
     """
 
-    def __init__(self, executable: Path, arguments: Sequence[str], name: str) -> None:
-        self._name = name
+    def __init__(
+        self,
+        executable: Path,
+        arguments: Sequence[str],
+        name: str,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._name, self._environment = name, environment or {}
         self._scratch = tempfile.TemporaryDirectory(prefix=f"quadsim-{name}-")
         self.folder = Path(self._scratch.name)
         self._command = [str(executable.resolve()), *arguments]
@@ -275,7 +282,7 @@ class Process:
             try:
                 self._running = subprocess.Popen(
                     self._command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log,
-                    stderr=log, **APART,
+                    stderr=log, env={**os.environ, **self._environment}, **APART,
                 )  # fmt: skip
             except OSError as error:
                 raise InputError(f"{self._command[0]}: {error.strerror}") from None
