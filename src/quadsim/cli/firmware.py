@@ -37,6 +37,9 @@ class FirmwareOptions:
     port: str = option(
         "", "of a board: a serial port, or udp:PORT", metavar="NAME", unset="an executable's"
     )
+    auto: bool = option(
+        False, "ArduPilot flies the mission itself: uploaded, in mode AUTO, without our setpoints"
+    )
     flight: FlightOptions = field(default_factory=FlightOptions)
 
 
@@ -57,7 +60,7 @@ def firmware(options: FirmwareOptions) -> int:
         loaded = options.scenario.load(parse_changes(options.changes), **others)
         flown = flown_by(
             name, loaded, options.executable or "", options.parameters or "", options.port,
-            options.rate,
+            options.rate, options.auto,
         )  # fmt: skip
         if options.duration_s is None:
             duration_s = loaded.file.duration_s + BOOT_S[name]

@@ -81,6 +81,11 @@ def heading_of(yaw: float) -> float:
     return math.remainder(0.5 * math.pi - yaw, 2.0 * math.pi)
 
 
+def heading_degrees(yaw_deg: float) -> float:
+    """Likewise in degrees, 0 to 360."""
+    return (90.0 - yaw_deg) % 360.0
+
+
 def degrees_e7(degrees: float) -> int:
     """An angle as MAVLink has latitudes and longitudes."""
     return round(degrees * 1e7)

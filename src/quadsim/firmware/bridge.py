@@ -23,6 +23,7 @@ from quadsim.firmware.axes import Rotor, rotor_order
 from quadsim.geometry.geodesy import Datum
 from quadsim.geometry.rotation import Quat, from_euler, rotate, yaw_of
 from quadsim.mission.flight.flight import FlightManager
+from quadsim.mission.items import Item
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.log import OK, WARN, Event
 from quadsim.sim.loop import ALL_OUTSIDE
@@ -99,6 +100,7 @@ class Craft:
         index: which vehicle of its world it is, from 0.
         name: of the firmware.
         devices: what it feels.
+        mission: the items of it.
         manager: what the mission wants; it looks at the odometry.
         airframe: the vehicle as its installer knows it.
         datum: origin of the world.
@@ -115,6 +117,7 @@ class Craft:
         self._loop = loop
         self.index, self.name = index, name
         self.devices = Devices(loop, states)
+        self.mission: Sequence[Item] = vehicles.missions[index]
         self.manager: FlightManager = loop.manager
         self.airframe: AirframeParams = loop.scenario.airframe
         self.datum: Datum = loop.scenario.environment.datum

@@ -25,6 +25,7 @@ from quadsim.firmware import mavlink
 from quadsim.firmware.axes import FRAMES, Rotor, degrees_e7, flipped, swapped
 from quadsim.firmware.betaflight import pressure_height_m
 from quadsim.firmware.bridge import Craft
+from quadsim.firmware.companion import ARMED, PX4, Companion
 from quadsim.firmware.transport import (
     ByteStream,
     Process,
@@ -134,7 +135,7 @@ class Px4:
                 self._fail(f"nobody connects to tcp {server.port} in {START_S:g} s")
             self._hil, companion = mavlink.Port(server), mavlink.Port(commands)
         self._shared = companion is self._hil
-        self._companion = mavlink.Companion(companion, craft, mavlink.PX4, craft.index + 1)
+        self._companion = Companion(companion, craft, PX4, craft.index + 1)
         self._begin_s = time.monotonic()
 
     def _start(self) -> None:
@@ -253,7 +254,7 @@ class Px4:
         self._controls_us = stamp_us
         self._counts["controls"] += 1
         self._lockstep = bool(message.flags & LOCKSTEP) and not self._board
-        armed = bool(message.mode & mavlink.ARMED)
+        armed = bool(message.mode & ARMED)
         controls = message.controls[: self._motors]
         self._throttles = [v if armed and math.isfinite(v) else 0.0 for v in controls]
         return True
