@@ -43,6 +43,10 @@ class FirmwareOptions:
     flight: FlightOptions = field(default_factory=FlightOptions)
 
 
+def _of_tracking(criterion: Any) -> bool:
+    return str(getattr(criterion, "value", "")).startswith("tracking.")
+
+
 @command(FirmwareOptions)
 def firmware(options: FirmwareOptions) -> int:
     """Fly a scenario by other people's firmware.
@@ -65,6 +69,9 @@ def firmware(options: FirmwareOptions) -> int:
         if options.duration_s is None:
             duration_s = loaded.file.duration_s + BOOT_S[name]
             loaded = replace(loaded, file=replace(loaded.file, duration_s=duration_s))
+        if options.auto:  # it never hears of our reference
+            kept = (item for item in loaded.criteria if not _of_tracking(item))
+            loaded = replace(loaded, criteria=tuple(kept))
 
     def tell(summary: dict[str, Any]) -> None:
         counts = [dict(of.counts()) for of in flown.firmware]

@@ -90,6 +90,7 @@ class Companion:
     ) -> None:
         self._port, self._craft, self._ways, self._system = port, craft, ways, system
         self._upload = upload
+        craft.manager.goes_along = upload is not None
         self.armed = self.ready = self._heard = self._prearmed = False
         self._mode: tuple[int, int] | None = None
         self._origin_W: tuple[float, float, float] | None = None

@@ -78,6 +78,7 @@ def test_a_rehearsal_refuses_what_is_no_firmware(arguments, words, tmp_path):
     [
         (["inav"], "firmware 'inav'; known: betaflight, ardupilot, px4"),
         (["px4", "--executable", "/no/px4"], "/no/px4: there is no such file"),
+        (["px4", "--auto"], "--auto: of ardupilot; px4 is sent setpoints"),
         (["ardupilot", "--port", "/dev/ttyACM0"], "--port: of a board with PX4"),
         (
             ["px4", "--vehicle", "thesis_helicopter"],
