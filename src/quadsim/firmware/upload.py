@@ -23,7 +23,7 @@ ABSOLUTE, ABOVE_HOME = 5, 6
 GROUND_SPEED = 1.0
 
 
-class Step(NamedTuple):
+class MissionStep(NamedTuple):
     """An item as MAVLink has it; x and y in degrees times 1e7, z in m."""
 
     command: int
@@ -34,25 +34,25 @@ class Step(NamedTuple):
     z: float = 0.0
 
 
-def steps_of(items: Sequence[Item], datum: Datum) -> list[Step]:
+def steps_of(items: Sequence[Item], datum: Datum) -> list[MissionStep]:
     """The steps of a mission; the first is a place that the autopilot makes its home.
 
     Raises:
         InputError: an item that is none of the firmware's.
     """
-    steps = [Step(WAYPOINT)]
+    steps = [MissionStep(WAYPOINT)]
     for i, item in enumerate(items):
         steps += _steps(item, datum, f"mission[{i}]: {name_of(item)}")
     return steps
 
 
-def _steps(item: Item, datum: Datum, where: str) -> list[Step]:
+def _steps(item: Item, datum: Datum, where: str) -> list[MissionStep]:
     if isinstance(item, Takeoff):
-        return [Step(TAKEOFF, z=item.height_m)]
+        return [MissionStep(TAKEOFF, z=item.height_m)]
     if isinstance(item, Hover):
-        return [Step(DELAY, (item.duration_s, 0.0, 0.0, 0.0))]
+        return [MissionStep(DELAY, (item.duration_s, 0.0, 0.0, 0.0))]
     if isinstance(item, Land):
-        return [Step(LAND)]
+        return [MissionStep(LAND)]
     if not isinstance(item, Goto | Waypoint):
         raise InputError(
             f"{where}: not flown by the firmware itself; allowed: takeoff, goto, waypoint, hover,"
@@ -63,13 +63,13 @@ def _steps(item: Item, datum: Datum, where: str) -> list[Step]:
     latitude, longitude, height_m = datum.to_geodetic(item.position_W_m)
     place = degrees_e7(latitude), degrees_e7(longitude), height_m
     hold_s = item.hold_s if isinstance(item, Waypoint) else 0.0
-    steps = [Step(WAYPOINT, (hold_s, 0.0, 0.0, 0.0), ABSOLUTE, *place)]
+    steps = [MissionStep(WAYPOINT, (hold_s, 0.0, 0.0, 0.0), ABSOLUTE, *place)]
     if isinstance(item, Goto) or item.heading == "given":  # done on the way to that place
-        steps.append(Step(YAW, (heading_degrees(item.yaw_deg), 0.0, 0.0, 0.0)))
+        steps.append(MissionStep(YAW, (heading_degrees(item.yaw_deg), 0.0, 0.0, 0.0)))
     if item.speed_mps > 0.0:
-        steps.append(Step(SPEED, (GROUND_SPEED, item.speed_mps, -1.0, 0.0)))
+        steps.append(MissionStep(SPEED, (GROUND_SPEED, item.speed_mps, -1.0, 0.0)))
     if isinstance(item, Waypoint) and item.type == "land":
-        steps.append(Step(LAND))
+        steps.append(MissionStep(LAND))
     return steps
 
 
@@ -86,7 +86,7 @@ class Upload:
         current: the step that it flies.
     """
 
-    def __init__(self, port: Port, system: int, steps: Sequence[Step]) -> None:
+    def __init__(self, port: Port, system: int, steps: Sequence[MissionStep]) -> None:
         self._port, self._system, self._steps = port, system, steps
         self.accepted = False
         self.current = 0
