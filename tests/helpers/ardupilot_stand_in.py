@@ -47,6 +47,7 @@ class StandIn:
         self.fixes, self.origin = 0, None
         self.state = None
         self.home = None
+        self.steps, self.wanted, self.at, self.since = [], 0, 0, 0.0
 
     def send(self, message):
         self.link.setblocking(True)
@@ -63,6 +64,8 @@ class StandIn:
                 continue
             self.take_line(data)
             self.take_mavlink()
+            if self.mode == 3:
+                self.fly_mission()
             self.tell()
             self.frame += 1
             if self.faults.get("stop") and self.frame > self.faults["stop"]:
@@ -155,6 +158,10 @@ class StandIn:
         elif command == mavlink.MAV_CMD_COMPONENT_ARM_DISARM:
             need(self.mode == 4 or message.param1 == 0, "armed in GUIDED")
             self.copter.armed = message.param1 == 1
+        elif command == mavlink.MAV_CMD_MISSION_START:
+            need(self.copter.armed and self.steps and not message.param1, "armed, with a mission")
+            self.mode = 3
+            self.begin(1)
         elif command == mavlink.MAV_CMD_NAV_TAKEOFF:
             need(self.copter.armed and self.mode == 4 and 0.5 < message.param7 < 100, "take-off")
             north, east, down = self.home
@@ -162,6 +169,53 @@ class StandIn:
         else:
             refuse(f"command {command}")
         self.send(mavlink.MAVLink_command_ack_message(command, result))
+
+    def take_mission_count(self, m):
+        need((m.target_system, m.target_component) == (self.mav.srcSystem, 1), "target")
+        need(m.mission_type == 0 and not self.copter.armed, "a mission, before arming")
+        self.steps, self.wanted = [], m.count
+        self.send(mavlink.MAVLink_mission_request_int_message(255, 190, 0, 0))
+
+    def take_mission_item_int(self, m):
+        need(m.seq == len(self.steps) and m.autocontinue == 1, f"step {m.seq}, as asked for")
+        need(m.command in (16, 21, 22, 93, 115, 178), f"command {m.command}")
+        need(m.command != 115 or 0 <= m.param1 < 360, "a heading")
+        if m.command == 16 and m.seq > 0:
+            need(m.frame == mavlink.MAV_FRAME_GLOBAL_INT and 480 < m.z < 520, "altitude")
+        self.steps.append(m)
+        if len(self.steps) < self.wanted:
+            self.send(mavlink.MAVLink_mission_request_int_message(255, 190, len(self.steps), 0))
+        else:
+            result = 13 if self.faults.get("refuses") else 0
+            self.send(mavlink.MAVLink_mission_ack_message(255, 190, result, 0))
+
+    def begin(self, at):
+        """Begin a step; what is no place or time is done beside the one before it."""
+        self.at, self.since, m = at, self.state["timestamp"], self.steps[at]
+        north, east, down = self.home
+        if m.command == 22:
+            self.copter.place = (north, east, down - m.z)
+        elif m.command == 16:
+            self.copter.place = (
+                math.radians(m.x * 1e-7 - 47.397742) * 6367000.0,
+                math.radians(m.y * 1e-7 - 8.545594) * 4325000.0,
+                488.0 - m.z,
+            )
+        elif m.command == 21:
+            self.copter.landing = True
+        beside = at + 1
+        while beside < len(self.steps) and self.steps[beside].command in (115, 178):
+            if self.steps[beside].command == 115:
+                self.copter.heading = math.radians(self.steps[beside].param1)
+            beside += 1
+        self.then = beside
+
+    def fly_mission(self):
+        m, for_s = self.steps[self.at], self.state["timestamp"] - self.since
+        reached = math.dist(self.state["position"], self.copter.place) < 0.15
+        waits_s = m.param1 if m.command in (16, 93) else 0.0
+        if m.command != 21 and reached and for_s >= waits_s and self.then < len(self.steps):
+            self.begin(self.then)
 
     def take_set_position_target_local_ned(self, m):
         need(m.coordinate_frame == mavlink.MAV_FRAME_LOCAL_NED, "the local frame")
@@ -186,7 +240,8 @@ class StandIn:
         status = mavlink.MAVLink_sys_status_message(0, 0, good, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
         base = 1 | (128 if self.copter.armed else 0)
         beat = mavlink.MAVLink_heartbeat_message(2, 3, base, self.mode, 4, 3)
-        for message in (motion, turn, status):
+        current = mavlink.MAVLink_mission_current_message(self.at)
+        for message in (motion, turn, status, current):
             self.due(message, self.rates.get(message.get_msgId()), now)
         self.due(beat, 1.0, now)
 

@@ -21,6 +21,10 @@ FLIGHTS = next((each for each in BESIDE if each.is_dir()), Path("shared") / "dat
 #: Milliseconds between two rows, and rows between two poses.
 STEP_MS, POSE_EVERY = 2, 5
 
+#: Flights that others recorded; they state no licence, so that they are no part of the project.
+BESIDE = (parent / "shared" / "data" for parent in Path(__file__).resolve().parents)
+FLIGHTS = next((each for each in BESIDE if each.is_dir()), Path("shared") / "data")
+
 
 def usd_log(events: list[tuple[str, list[tuple[str, str]], list[tuple]]]) -> bytes:
     """A uSD log, version 2: of each event its name, variables with codes, rows of µs and values."""

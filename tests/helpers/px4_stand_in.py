@@ -20,6 +20,10 @@ from stand_in_copter import Copter, matrix
 KNOWN = 0b1 << 31 | 0b1111111111111
 
 
+#: Parameters of a vehicle that flies on poses of motion capture.
+EXTERNAL = {"EKF2_EV_CTRL": "11", "EKF2_HGT_REF": "3", "EKF2_GPS_CTRL": "0"}
+
+
 def refuse(words):
     print(f"refused: {words}", flush=True)
     os._exit(3)
@@ -34,6 +38,15 @@ def cross(a, b):
     return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
 
 
+def quaternion(roll, pitch, yaw):
+    c = [math.cos(a / 2) for a in (roll, pitch, yaw)]
+    s = [math.sin(a / 2) for a in (roll, pitch, yaw)]
+    return [
+        c[0] * c[1] * c[2] + s[0] * s[1] * s[2], s[0] * c[1] * c[2] - c[0] * s[1] * s[2],
+        c[0] * s[1] * c[2] + s[0] * c[1] * s[2], c[0] * c[1] * s[2] - s[0] * s[1] * c[2],
+    ]  # fmt: skip
+
+
 class Estimator:
     """Attitude by Mahony's filter; place and speed by dead reckoning and fixes. NED, FRD."""
 
@@ -41,19 +54,16 @@ class Estimator:
         self.q, self.w, self.field = [1.0, 0.0, 0.0, 0.0], [0.0] * 3, None
         self.p, self.v, self.origin, self.started = [0.0] * 3, [0.0] * 3, None, False
         self.declination = math.radians(3.2)
+        self.levels = True  # by the accelerometer
 
-    def start(self, f, field):
+    def start(self, f, field, yaw=None):
         roll, pitch = math.atan2(-f[1], -f[2]), math.atan2(f[0], math.hypot(f[1], f[2]))
         cr, sr, cp, sp = math.cos(roll), math.sin(roll), math.cos(pitch), math.sin(pitch)
-        x = field[0] * cp + field[1] * sr * sp + field[2] * cr * sp
-        y = field[1] * cr - field[2] * sr
-        yaw = math.atan2(-y, x) + self.declination
-        c = [math.cos(a / 2) for a in (roll, pitch, yaw)]
-        s = [math.sin(a / 2) for a in (roll, pitch, yaw)]
-        self.q = [
-            c[0] * c[1] * c[2] + s[0] * s[1] * s[2], s[0] * c[1] * c[2] - c[0] * s[1] * s[2],
-            c[0] * s[1] * c[2] + s[0] * c[1] * s[2], c[0] * c[1] * s[2] - s[0] * s[1] * c[2],
-        ]  # fmt: skip
+        if yaw is None:
+            x = field[0] * cp + field[1] * sr * sp + field[2] * cr * sp
+            y = field[1] * cr - field[2] * sr
+            yaw = math.atan2(-y, x) + self.declination
+        self.q = quaternion(roll, pitch, yaw)
         self.started = True
 
     def step(self, f, w, dt):
@@ -61,7 +71,7 @@ class Estimator:
         down = R[2]
         size = math.sqrt(sum(x * x for x in f))
         wrong = [0.0] * 3
-        if abs(size - 9.81) < 1.5:
+        if self.levels and abs(size - 9.81) < 1.5:
             wrong = [0.3 * x for x in cross([-x / size for x in f], down)]
         if self.field is not None:
             m = [sum(R[i][j] * self.field[j] for j in range(3)) for i in range(3)]
@@ -82,6 +92,19 @@ class Estimator:
             acceleration = sum(R[i][j] * f[j] for j in range(3)) + (9.81 if i == 2 else 0.0)
             self.p[i] += self.v[i] * dt
             self.v[i] += acceleration * dt
+
+    def see(self, m):
+        """A pose of motion capture: place and attitude; the speed follows."""
+        place, seen = (m.x, m.y, m.z), quaternion(m.roll, m.pitch, m.yaw)
+        if not self.started:
+            self.p, self.q = list(place), seen
+        sign = math.copysign(1.0, sum(a * b for a, b in zip(self.q, seen, strict=True)))
+        q = [a + 0.2 * (sign * b - a) for a, b in zip(self.q, seen, strict=True)]
+        n = math.sqrt(sum(x * x for x in q))
+        self.q, self.levels = [x / n for x in q], False
+        for i in range(3):
+            self.v[i] += 1.5 * (place[i] - self.p[i])
+            self.p[i] += 0.2 * (place[i] - self.p[i])
 
     def fix(self, m):
         place = (m.lat * 1e-7, m.lon * 1e-7, m.alt * 1e-3)
@@ -116,7 +139,8 @@ class StandIn:
         self.copter, self.estimator = Copter(), Estimator()
         self.time_us, self.mode, self.fixes, self.count, self.targets = 0, (0, 0), 0, 0, 0
         self.rates, self.sent = {}, {}
-        self.seen = 0
+        self.seen, self.seen_yaw, self.seen_us = 0, None, 0
+        self.by_poses = {key: os.environ.get(f"PX4_PARAM_{key}") for key in EXTERNAL}
 
     def run(self):
         while True:
@@ -161,11 +185,13 @@ class StandIn:
         self.seen |= m.fields_updated
         dt, self.time_us = (m.time_usec - self.time_us) * 1e-6, m.time_usec
         if not self.estimator.started:
-            if self.estimator.field is None:
+            self.take_udp()
+            if self.estimator.field is None and self.seen_yaw is None:
+                self.tell()
                 self.answer([0.0] * 4)
                 return
             need(abs(f[2] + 9.81) < 1.0, "at rest specific force points up")
-            self.estimator.start(f, self.estimator.field)
+            self.estimator.start(f, self.estimator.field, self.seen_yaw)
         self.estimator.step(f, w, min(dt, 0.01))
         e = self.estimator
         if self.fixes < 10:
@@ -205,11 +231,31 @@ class StandIn:
     def udp_heartbeat(self, m):
         need(m.autopilot == mavlink.MAV_AUTOPILOT_INVALID, "we are no autopilot")
 
+    def udp_set_gps_global_origin(self, m):
+        need(m.target_system == self.udp_mav.srcSystem, "target")
+        need(abs(m.latitude - 473977420) < 20000 and abs(m.longitude - 85455940) < 20000, "origin")
+        self.estimator.origin = m.latitude * 1e-7, m.longitude * 1e-7, m.altitude * 1e-3
+
+    def udp_vision_position_estimate(self, m):
+        need(self.by_poses == EXTERNAL, f"parameters {self.by_poses}")
+        need(math.isnan(m.covariance[0]), "an unknown covariance is said to be unknown")
+        need(self.seen_us < m.usec <= self.time_us and self.time_us - m.usec < 50_000, "time, us")
+        self.seen_us, self.seen_yaw = m.usec, m.yaw
+        e = self.estimator
+        if e.started:
+            R = matrix(e.q)
+            roll, pitch = math.atan2(R[2][1], R[2][2]), -math.asin(max(-1.0, min(1.0, R[2][0])))
+            apart = max(abs(m.roll - roll), abs(m.pitch - pitch))
+            need(apart < 0.15, f"roll, pitch {m.roll, m.pitch}, by the IMU {roll, pitch}")
+            need(math.dist((m.x, m.y, m.z), e.p) < 1.0, f"place {m.x, m.y, m.z}, {e.p}")
+        self.fixes += 1
+        e.see(m)
+
     def udp_command_long(self, m):
         if m.command == mavlink.MAV_CMD_SET_MESSAGE_INTERVAL:
             self.rates[int(m.param1)] = m.param2 * 1e-6
         elif m.command == mavlink.MAV_CMD_REQUEST_MESSAGE:
-            if self.fixes > 10:
+            if self.fixes > 10 and self.estimator.origin:
                 lat, lon, alt = self.estimator.origin
                 place = round(lat * 1e7), round(lon * 1e7), round(alt * 1e3)
                 self.send(mavlink.MAVLink_gps_global_origin_message(*place))
@@ -230,7 +276,11 @@ class StandIn:
         self.targets += 1
         if self.copter.armed and self.mode == (6, 0):
             self.copter.place, self.copter.speed = (m.x, m.y, m.z), (m.vx, m.vy, m.vz)
-            self.copter.heading = m.yaw
+            self.copter.by_speed = m.type_mask == 1479
+            if self.copter.by_speed:  # 50 times a second
+                self.copter.heading += 0.02 * m.yaw_rate
+            else:
+                self.copter.heading = m.yaw
 
     def tell(self):
         e, boot_ms = self.estimator, self.time_us // 1000

@@ -37,7 +37,14 @@ class FirmwareOptions:
     port: str = option(
         "", "of a board: a serial port, or udp:PORT", metavar="NAME", unset="an executable's"
     )
+    auto: bool = option(
+        False, "ArduPilot flies the mission itself: uploaded, in mode AUTO, without our setpoints"
+    )
     flight: FlightOptions = field(default_factory=FlightOptions)
+
+
+def _of_tracking(criterion: Any) -> bool:
+    return str(getattr(criterion, "value", "")).startswith("tracking.")
 
 
 @command(FirmwareOptions)
@@ -57,11 +64,14 @@ def firmware(options: FirmwareOptions) -> int:
         loaded = options.scenario.load(parse_changes(options.changes), **others)
         flown = flown_by(
             name, loaded, options.executable or "", options.parameters or "", options.port,
-            options.rate,
+            options.rate, options.auto,
         )  # fmt: skip
         if options.duration_s is None:
             duration_s = loaded.file.duration_s + BOOT_S[name]
             loaded = replace(loaded, file=replace(loaded.file, duration_s=duration_s))
+        if options.auto:  # it never hears of our reference
+            kept = (item for item in loaded.criteria if not _of_tracking(item))
+            loaded = replace(loaded, criteria=tuple(kept))
 
     def tell(summary: dict[str, Any]) -> None:
         counts = [dict(of.counts()) for of in flown.firmware]

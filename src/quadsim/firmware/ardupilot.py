@@ -21,7 +21,9 @@ from quadsim.base.errors import FlightError
 from quadsim.firmware import mavlink
 from quadsim.firmware.axes import FRAMES, Rotor, attitude_out, degrees_e7, flipped, swapped
 from quadsim.firmware.bridge import Craft
+from quadsim.firmware.companion import ARDUPILOT, Companion
 from quadsim.firmware.transport import Process, TcpStream, UdpPort, explained
+from quadsim.firmware.upload import Upload, steps_of
 from quadsim.geometry.rotation import yaw_of
 from quadsim.sim.loop import ALL_OUTSIDE
 
@@ -68,13 +70,16 @@ class ArduPilot:
     Args:
         executable: ``arducopter``; None: it runs already.
         parameters: a file of its parameters, after ours.
+        auto: it flies the mission itself.
     """
 
     name, outside = "ardupilot", ALL_OUTSIDE
     frames: Mapping[int, tuple[Rotor, ...]] = FRAMES
 
-    def __init__(self, executable: Path | None = None, parameters: Path | None = None) -> None:
-        self._executable, self._parameters = executable, parameters
+    def __init__(
+        self, executable: Path | None = None, parameters: Path | None = None, auto: bool = False
+    ) -> None:
+        self._executable, self._parameters, self._auto = executable, parameters, auto
         self._process: Process | None = None
         self._streams: list[UdpPort | TcpStream] = []
         self._frame = -1
@@ -94,6 +99,7 @@ class ArduPilot:
         """
         self._craft = craft
         self._motors = len(craft.airframe.rotor_directions)
+        steps = steps_of(craft.mission, craft.datum) if self._auto else ()
         port = NEXT_INSTANCE * craft.index
         servos, commands = UdpPort(SERVO_PORT + port), TcpStream(MAVLINK_PORT + port, listens=False)
         self._streams, self._servos = [servos, commands], servos
@@ -104,14 +110,14 @@ class ArduPilot:
         if not commands.open(START_S):
             self._fail(f"nothing on tcp {commands.port} in {START_S:g} s")
         self._port = mavlink.Port(commands)
-        self._companion = mavlink.Companion(
-            self._port, craft, mavlink.ARDUPILOT, system=craft.index + 1
-        )
+        system = craft.index + 1
+        upload = Upload(self._port, system, steps) if steps else None
+        self._companion = Companion(self._port, craft, ARDUPILOT, system, upload)
         self._receive(START_S)
 
     def _arguments(self) -> list[str]:
         datum, index = self._craft.datum, self._craft.index
-        yaw = yaw_of(tuple(self._craft.truth["q_WB"][0].tolist()))
+        yaw = yaw_of(tuple(self._craft.q_WB.tolist()))
         heading_deg = np.degrees(0.5 * np.pi - yaw) % 360.0
         home = f"{datum.latitude_deg},{datum.longitude_deg},{datum.height_m},{heading_deg:.2f}"
         return [
@@ -167,11 +173,9 @@ class ArduPilot:
         if range_m is not None:
             self._range_m = range_m
         self._companion.step(now_ns)
-        true = craft.truth[0]
         line = json_line(
-            now_ns, flipped(f_B), flipped(w_B), swapped(true["p_W"].tolist()),
-            attitude_out(tuple(true["q_WB"].tolist())), swapped(true["v_W"].tolist()),
-            self._range_m,
+            now_ns, flipped(f_B), flipped(w_B), swapped(craft.p_W.tolist()),
+            attitude_out(craft.q_WB.tolist()), swapped(craft.v_W.tolist()), self._range_m,
         )  # fmt: skip
         self._servos.write(line)
 

@@ -10,15 +10,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from quadsim.base.compiled import plain
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3
 from quadsim.control.airframe import AirframeParams
-from quadsim.geometry.frames import Q_ENU_NED, Q_FLU_FRD
-from quadsim.geometry.rotation import Quat, conjugate, multiply
+from quadsim.geometry.rotation import Quat
 
-_multiply = plain(multiply)
-_NED_ENU, _FRD_FLU = plain(conjugate)(Q_ENU_NED), plain(conjugate)(Q_FLU_FRD)
+_HALF_SQRT2 = math.sqrt(0.5)
 
 CLOCKWISE, COUNTER_CLOCKWISE = -1, 1
 
@@ -62,20 +59,31 @@ def flipped(v: Sequence[float]) -> Vec3:
     return (v[0], -v[1], -v[2])
 
 
+def attitude_in(q: Quat) -> Quat:
+    """Attitude q_WB of FLU in ENU, out of that of FRD in NED; and back.
+
+    The product Q_ENU_NED q Q_FLU_FRD of :mod:`quadsim.geometry.frames`, but for its sign.
+    """
+    w, x, y, z = q
+    return (
+        _HALF_SQRT2 * (w + z), _HALF_SQRT2 * (x + y), _HALF_SQRT2 * (x - y), _HALF_SQRT2 * (w - z)
+    )  # fmt: skip
+
+
 def attitude_out(q_WB: Quat) -> Quat:
     """Attitude of FRD in NED, w first and not negative."""
-    q = _multiply(_multiply(_NED_ENU, q_WB), Q_FLU_FRD)
-    return q if q[0] >= 0.0 else (-q[0], -q[1], -q[2], -q[3])
-
-
-def attitude_in(q: Quat) -> Quat:
-    """Attitude q_WB of FLU in ENU, out of that of FRD in NED."""
-    return _multiply(_multiply(Q_ENU_NED, q), _FRD_FLU)
+    w, x, y, z = attitude_in(q_WB)
+    return (w, x, y, z) if w >= 0.0 else (-w, -x, -y, -z)
 
 
 def heading_of(yaw: float) -> float:
     """Heading from north, clockwise, of a yaw from east, counter-clockwise; and back, rad."""
     return math.remainder(0.5 * math.pi - yaw, 2.0 * math.pi)
+
+
+def heading_degrees(yaw_deg: float) -> float:
+    """Likewise in degrees, 0 to 360."""
+    return (90.0 - yaw_deg) % 360.0
 
 
 def degrees_e7(degrees: float) -> int:

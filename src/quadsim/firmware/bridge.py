@@ -8,6 +8,7 @@ mixer (Betaflight, which is sent an attitude and a thrust) or of all that estima
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -22,10 +23,13 @@ from quadsim.firmware.axes import Rotor, rotor_order
 from quadsim.geometry.geodesy import Datum
 from quadsim.geometry.rotation import Quat, from_euler, rotate, yaw_of
 from quadsim.mission.flight.flight import FlightManager
+from quadsim.mission.items import Item
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.log import OK, WARN, Event
 from quadsim.sim.loop import ALL_OUTSIDE
 from quadsim.sim.vehicles import Vehicles
+
+_rotate = plain(rotate)
 
 #: How often a firmware's odometry is carried on to now, ns.
 ODOMETRY_NS = 10_000_000
@@ -44,12 +48,15 @@ class Devices:
         self.kinds = tuple(sensors)
         self._samples = {kind: states[kind]["sample"][:, 0] for kind in sensors}
         self._stamps = {kind: sample["stamp_ns"] for kind, sample in self._samples.items()}
+        self._values = {kind: sample["values"][0] for kind, sample in self._samples.items()}
         self._taken = dict.fromkeys(sensors, 0)
         self._mounts: dict[str, Quat] = {
             kind: plain(from_euler)(*np.radians(params.rotation_deg).tolist())
             for kind, params in sensors.items()
             if hasattr(params, "rotation_deg")
         }
+        imu = self._samples["imu"]
+        self._f_S, self._w_S = imu["f_S"][0], imu["w_S"][0]
         self._imu: tuple[Vec3, Vec3] = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
 
     def take(self, kind: str) -> NDArray[np.record] | None:
@@ -60,14 +67,12 @@ class Devices:
         if stamp_ns == self._taken[kind]:
             return None
         self._taken[kind] = stamp_ns
-        sample = self._samples[kind]
-        return sample if np.isfinite(sample["values"]).all() else None
+        return self._samples[kind] if math.isfinite(sum(self._values[kind].tolist())) else None
 
     def imu(self) -> tuple[Vec3, Vec3]:
         """Newest specific force, m/s^2, and rate, rad/s, in B; held while there is no new one."""
-        sample = self.take("imu")
-        if sample is not None:
-            self._imu = self._turned("imu", sample["f_S"]), self._turned("imu", sample["w_S"])
+        if self.take("imu") is not None:
+            self._imu = self._turned("imu", self._f_S), self._turned("imu", self._w_S)
         return self._imu
 
     def field_B_T(self) -> Vec3 | None:
@@ -75,12 +80,12 @@ class Devices:
         sample = self.take("magnetometer")
         if sample is None:
             return None
-        return self._turned("magnetometer", sample["m_S"])
+        return self._turned("magnetometer", sample["m_S"][0])
 
-    def _turned(self, kind: str, vectors: NDArray[np.float64]) -> Vec3:
-        """The first of some vectors, out of a device's axes into B."""
-        x, y, z = vectors[0].tolist()
-        return plain(rotate)(self._mounts[kind], (x, y, z))
+    def _turned(self, kind: str, vector: NDArray[np.float64]) -> Vec3:
+        """A vector out of a device's axes into B."""
+        x, y, z = vector.tolist()
+        return _rotate(self._mounts[kind], (x, y, z))
 
     def value(self, kind: str, name: str) -> float | None:
         """A new number of a device that gives one."""
@@ -95,6 +100,7 @@ class Craft:
         index: which vehicle of its world it is, from 0.
         name: of the firmware.
         devices: what it feels.
+        mission: the items of it.
         manager: what the mission wants; it looks at the odometry.
         airframe: the vehicle as its installer knows it.
         datum: origin of the world.
@@ -103,7 +109,7 @@ class Craft:
         imu_hz, fix_latency_s: rate of the IMU, latency of the receiver.
         has_gnss: whether it carries a receiver.
         poses: (stamp, p_W, q_WB) of a motion capture that the firmware was not sent yet.
-        truth: (1,) KINEMATICS, for what a simulator in the firmware makes devices of.
+        p_W, v_W, q_WB: the true ones, for what a simulator in the firmware makes devices of.
     """
 
     def __init__(self, loop: ClosedLoop, vehicles: Vehicles, index: int, name: str) -> None:
@@ -111,11 +117,13 @@ class Craft:
         self._loop = loop
         self.index, self.name = index, name
         self.devices = Devices(loop, states)
+        self.mission: Sequence[Item] = vehicles.missions[index]
         self.manager: FlightManager = loop.manager
         self.airframe: AirframeParams = loop.scenario.airframe
         self.datum: Datum = loop.scenario.environment.datum
         self.setpoints, self.commands = states["setpoint"], states["command"]
-        self.odometries, self.truth = states["odometry"], states["truth"][:, 0]
+        self.odometries, truth = states["odometry"], states["truth"][:, 0]
+        self.p_W, self.v_W, self.q_WB = truth["p_W"][0], truth["v_W"][0], truth["q_WB"][0]
         gnss = loop.scenario.sensors.get("gnss")
         self.has_gnss = gnss is not None
         self.fix_latency_s = gnss.latency_s if gnss is not None else 0.0

@@ -20,7 +20,12 @@ FIRMWARE = tuple(BOOT_S)
 
 
 def make_firmware(
-    name: str, executable: Path | None, parameters: Path | None, port: str = "", rate: float = 1.0
+    name: str,
+    executable: Path | None,
+    parameters: Path | None,
+    port: str = "",
+    rate: float = 1.0,
+    auto: bool = False,
 ) -> Firmware:
     """A firmware by its name, not started yet."""
     from quadsim.firmware.ardupilot import ArduPilot
@@ -29,10 +34,12 @@ def make_firmware(
 
     if port and name != "px4":
         raise InputError(f"--port: of a board with PX4; {name} has ports of its own")
+    if auto and name != "ardupilot":
+        raise InputError(f"--auto: of ardupilot; {name} is sent setpoints")
     if name == "px4":
         return Px4(executable, parameters, port, rate)
     if name == "ardupilot":
-        return ArduPilot(executable, parameters)
+        return ArduPilot(executable, parameters, auto)
     return Betaflight(executable, parameters, rate)
 
 
@@ -106,6 +113,7 @@ def flown_by(
     parameters: str | Path = "",
     port: str = "",
     rate: float = 1.0,
+    auto: bool = False,
 ) -> Flown:
     """What flies a scenario by a firmware.
 
@@ -115,6 +123,7 @@ def flown_by(
         executable, parameters: paths, or empty; as of :func:`make_firmware`.
         port: of a board, or empty.
         rate: simulated over wall time, where the firmware keeps its own clock.
+        auto: the firmware flies the mission itself.
 
     Raises:
         InputError: an unknown name, or a file that is not there.
@@ -126,4 +135,4 @@ def flown_by(
             raise InputError(f"{path}: there is no such file")
     program = Path(executable) if executable else None
     settings = Path(parameters) if parameters else found_parameters(name, scenario)
-    return Flown(lambda: make_firmware(name, program, settings, port, rate), settings)
+    return Flown(lambda: make_firmware(name, program, settings, port, rate, auto), settings)

@@ -25,6 +25,7 @@ from quadsim.firmware import mavlink
 from quadsim.firmware.axes import FRAMES, Rotor, degrees_e7, flipped, swapped
 from quadsim.firmware.betaflight import pressure_height_m
 from quadsim.firmware.bridge import Craft
+from quadsim.firmware.companion import ARMED, PX4, Companion
 from quadsim.firmware.transport import (
     ByteStream,
     Process,
@@ -46,6 +47,12 @@ START_S, ANSWER_S = 30.0, 5.0
 #: HIL_SENSOR a second, at most; PX4 is made for 250.
 SENSOR_HZ = 250.0
 TEMPERATURE_C = 15.0
+#: Without a receiver it flies on poses of motion capture. Its start script (rcS) sets parameters by
+#: such variables of the environment. EKF2_EV_CTRL: places, heights and yaw.
+EXTERNAL_VISION = {
+    "PX4_PARAM_EKF2_EV_CTRL": "11", "PX4_PARAM_EKF2_HGT_REF": "3", "PX4_PARAM_EKF2_GPS_CTRL": "0",
+    "PX4_PARAM_SYS_HAS_GPS": "0", "PX4_PARAM_SYS_HAS_MAG": "0", "PX4_PARAM_EKF2_MAG_TYPE": "5",
+}  # fmt: skip
 
 
 def board_stream(port: str) -> ByteStream:
@@ -128,7 +135,7 @@ class Px4:
                 self._fail(f"nobody connects to tcp {server.port} in {START_S:g} s")
             self._hil, companion = mavlink.Port(server), mavlink.Port(commands)
         self._shared = companion is self._hil
-        self._companion = mavlink.Companion(companion, craft, mavlink.PX4, craft.index + 1)
+        self._companion = Companion(companion, craft, PX4, craft.index + 1)
         self._begin_s = time.monotonic()
 
     def _start(self) -> None:
@@ -138,7 +145,8 @@ class Px4:
         arguments = ["-i", index, "-d"]
         if self._parameters is not None:
             arguments += ["-s", str(self._parameters.resolve())]
-        self._process = Process(self._executable, arguments, self.name)
+        environment = {} if self._craft.has_gnss else EXTERNAL_VISION
+        self._process = Process(self._executable, arguments, self.name, environment)
         self._process.start()
 
     def _fail(self, words: str) -> None:
@@ -246,7 +254,7 @@ class Px4:
         self._controls_us = stamp_us
         self._counts["controls"] += 1
         self._lockstep = bool(message.flags & LOCKSTEP) and not self._board
-        armed = bool(message.mode & mavlink.ARMED)
+        armed = bool(message.mode & ARMED)
         controls = message.controls[: self._motors]
         self._throttles = [v if armed and math.isfinite(v) else 0.0 for v in controls]
         return True

@@ -7,10 +7,12 @@ import os
 import select
 import signal
 import socket
+import struct
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -72,16 +74,20 @@ class UdpPort:
     def __init__(self, port: int, to: int | None = None, host: str = HOST) -> None:
         self.port = port
         self._socket = _bound(socket.SOCK_DGRAM, host, port)
-        self._socket.setblocking(False)
+        self._timeout_s = 0.0
         self._to = (HOST, to) if to is not None else None
         self._follows = to is None
 
     def read(self, timeout_s: float = 0.0) -> bytes:
         """The oldest packet that has arrived, waiting for at most so long; empty: none."""
-        if timeout_s > 0.0 and not select.select([self._socket], [], [], timeout_s)[0]:
-            return b""
+        if timeout_s not in (0.0, self._timeout_s):  # the kernel's own: one call for each packet
+            whole_s, rest_us = divmod(round(1e6 * timeout_s), 1_000_000)
+            timeout = struct.pack("@ll", whole_s, rest_us)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeout)
+            self._timeout_s = timeout_s
         try:
-            data, sender = self._socket.recvfrom(LARGEST)
+            flags = 0 if timeout_s > 0.0 else socket.MSG_DONTWAIT
+            data, sender = self._socket.recvfrom(LARGEST, flags)
         except (BlockingIOError, ConnectionRefusedError):
             return b""
         if self._follows:
@@ -92,7 +98,7 @@ class UdpPort:
         """Send a packet; nobody listening is no error."""
         if self._to is not None:
             with contextlib.suppress(BlockingIOError, ConnectionRefusedError):
-                self._socket.sendto(data, self._to)
+                self._socket.sendto(data, socket.MSG_DONTWAIT, self._to)
 
     def close(self) -> None:
         """Give the port back."""
@@ -214,6 +220,13 @@ def explained(process: Process | None) -> Iterator[None]:
         raise
 
 
+#: A group of its own, which Ctrl-C does not reach. Of a session of its own Linux schedules the
+#: firmware apart from us (autogroup), and lets it wait for seconds on a busy machine.
+APART: dict[str, Any] = (
+    {"process_group": 0} if sys.version_info >= (3, 11) else {"start_new_session": True}
+)
+
+
 class Process:
     """A firmware's executable, in a scratch folder of its own; what it prints is kept there.
 
@@ -221,13 +234,20 @@ class Process:
         executable: its path.
         arguments: of the command line.
         name: for errors.
+        environment: variables beside those of this process.
 
     Attributes:
         folder: where it runs: its parameters and logs are written there.
     """
 
-    def __init__(self, executable: Path, arguments: Sequence[str], name: str) -> None:
-        self._name = name
+    def __init__(
+        self,
+        executable: Path,
+        arguments: Sequence[str],
+        name: str,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._name, self._environment = name, environment or {}
         self._scratch = tempfile.TemporaryDirectory(prefix=f"quadsim-{name}-")
         self.folder = Path(self._scratch.name)
         self._command = [str(executable.resolve()), *arguments]
@@ -262,7 +282,7 @@ class Process:
             try:
                 self._running = subprocess.Popen(
                     self._command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log,
-                    stderr=log, start_new_session=True,
+                    stderr=log, env={**os.environ, **self._environment}, **APART,
                 )  # fmt: skip
             except OSError as error:
                 raise InputError(f"{self._command[0]}: {error.strerror}") from None

@@ -37,9 +37,9 @@ def fly():
     """Fly a scenario by a firmware: its loop's log, the loops and the firmware."""
     flown = []
 
-    def run(name, executable, scenario="hover", rate=1.0, port="", **keys):
+    def run(name, executable, scenario="hover", rate=1.0, port="", auto=False, **keys):
         loaded = load_scenario(scenario, keys.pop("changes", None), **keys)
-        made = Flown(lambda: make_firmware(name, executable, None, port, rate))
+        made = Flown(lambda: make_firmware(name, executable, None, port, rate, auto))
         flown.append(made)
         swarm = Swarm(loaded, make=made, log_hz=loaded.imu.rate_hz, keep_samples=True)
         return swarm.fly(), swarm.loops, made.firmware

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import sys
+import time
 
 import numpy as np
 import pytest
 
 from quadsim.base.errors import FlightError, InputError
 from quadsim.firmware import ardupilot
+from quadsim.firmware.transport import Process
+from quadsim.firmware.upload import steps_of
+from quadsim.geometry.geodesy import Datum
+from quadsim.mission.items import Goto, Hover, Land, Takeoff
+from quadsim.mission.waypoint import ReturnHome
 
 pytest.importorskip("pymavlink")
+from pymavlink.dialects.v20 import ardupilotmega as mavlink
 
 
 def test_the_line_has_what_the_firmware_looks_for():
@@ -45,6 +54,50 @@ def test_it_flies_the_square(stand_in, fly):
     counts = firmware[0].counts()
     assert counts["frames"] > 10_000
     assert (counts["lost"], counts["doubled"], counts["mavlink_lost"]) == (0, 0, 0)
+
+
+def test_it_flies_the_mission_itself(stand_in, fly):
+    """The stand-in ends where a setpoint comes in this mode."""
+    logs, loops, _ = fly("ardupilot", stand_in("ardupilot"), "square", auto=True, duration_s=60.0)
+    log, loop = logs[0], loops[0]
+    assert loop.manager.finished
+    assert not loop.crashed
+    assert log.events[-1].message == "motors stopped"
+    for corner in ((4, 0), (4, 4), (0, 4)):
+        assert np.linalg.norm(log.truth.p_W[:, :2] - corner, axis=1).min() < 0.3
+    assert np.linalg.norm(log.truth.p_W[-1, :2]) < 0.5
+
+
+def test_a_mission_that_is_not_taken_is_named(stand_in, fly):
+    with pytest.raises(FlightError, match="the mission is not taken: MAV_MISSION_RESULT 13"):
+        fly("ardupilot", stand_in("ardupilot", refuses=True), auto=True)
+
+
+def test_a_mission_is_what_the_protocol_says():
+    items = (Takeoff(2.0), Goto((10.0, 0.0, 5.0), 90.0, 3.0), Hover(4.0), Land())
+    steps = steps_of(items, Datum())
+    commands = [mavlink.enums["MAV_CMD"][step.command].name for step in steps]
+    assert commands == [
+        "MAV_CMD_NAV_WAYPOINT", "MAV_CMD_NAV_TAKEOFF", "MAV_CMD_NAV_WAYPOINT",
+        "MAV_CMD_CONDITION_YAW", "MAV_CMD_DO_CHANGE_SPEED", "MAV_CMD_NAV_DELAY", "MAV_CMD_NAV_LAND",
+    ]  # fmt: skip
+    frame = mavlink.enums["MAV_FRAME"][steps[2].frame].name
+    assert (steps[1].z, frame) == (2.0, "MAV_FRAME_GLOBAL_INT")
+    place = Datum().to_enu(steps[2].x * 1e-7, steps[2].y * 1e-7, steps[2].z)
+    assert place == pytest.approx([10.0, 0.0, 5.0], abs=0.02)
+    assert (steps[3].params[0], steps[4].params[1], steps[5].params[0]) == (0.0, 3.0, 4.0)
+
+
+@pytest.mark.parametrize(
+    ("item", "words"),
+    [
+        (ReturnHome(), r"mission\[1\]: return_home: not flown by the firmware itself; allowed"),
+        (Goto((1.0, 0.0, 2.0), height="above_ground"), "goto: height: above_ground"),
+    ],
+)
+def test_what_the_firmware_does_not_fly_itself_is_named(item, words):
+    with pytest.raises(InputError, match=words):
+        steps_of((Takeoff(2.0), item), Datum())
 
 
 def test_two_vehicles_have_ports_of_their_own(stand_in, fly):
@@ -82,6 +135,25 @@ def test_what_is_no_executable_is_named(fly, tmp_path):
     path.write_text("no program")
     with pytest.raises(InputError, match="text: Permission denied"):
         fly("ardupilot", path)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="a process group needs Python 3.11")
+def test_it_is_scheduled_with_us_and_spared_by_ctrl_c(tmp_path):
+    """A session of its own has a share of the processor of its own (man 7 sched, autogroup)."""
+    path = tmp_path / "firmware.sh"
+    path.write_text(
+        "#!/bin/sh\nps -o pid=,pgid=,sid= -p $$ > ids.txt; mv ids.txt done.txt\nsleep 60\n"
+    )
+    path.chmod(0o755)
+    process = Process(path, [], "ardupilot")
+    process.start()
+    try:
+        while not (process.folder / "done.txt").exists():
+            time.sleep(0.01)
+        pid, group, session = map(int, (process.folder / "done.txt").read_text().split())
+    finally:
+        process.stop()
+    assert (pid == group, session) == (True, os.getsid(0))
 
 
 def test_a_taken_port_is_named(fly):

@@ -44,11 +44,12 @@ def test_a_firmware_that_stops_keeps_the_bag(stand_in, tmp_path):
     assert (bag / "metadata.yaml").is_file()
 
 
-def test_a_rehearsal_is_flown_by_firmware_on_poses_of_motion_capture(stand_in, tmp_path):
-    """The stand-in checks each pose against the truth, and each setpoint."""
+@pytest.mark.parametrize("name", ["ardupilot", "px4"])
+def test_a_rehearsal_is_flown_by_firmware_on_poses_of_motion_capture(name, stand_in, tmp_path):
+    """The stand-in checks each pose against the truth or its own estimate, and each setpoint."""
     called = call(
-        "rehearse", "row", "--speed", 3, "--firmware", "ardupilot", "--executable",
-        stand_in("ardupilot"), "--output", tmp_path / "run", "--json",
+        "rehearse", "row", "--speed", 3, "--firmware", name, "--executable",
+        stand_in(name), "--output", tmp_path / "run", "--json",
     )  # fmt: skip
     assert called.exit_code == 0, called.stderr
     (flown,) = json.loads(called.stdout)["runs"]
@@ -77,6 +78,7 @@ def test_a_rehearsal_refuses_what_is_no_firmware(arguments, words, tmp_path):
     [
         (["inav"], "firmware 'inav'; known: betaflight, ardupilot, px4"),
         (["px4", "--executable", "/no/px4"], "/no/px4: there is no such file"),
+        (["px4", "--auto"], "--auto: of ardupilot; px4 is sent setpoints"),
         (["ardupilot", "--port", "/dev/ttyACM0"], "--port: of a board with PX4"),
         (
             ["px4", "--vehicle", "thesis_helicopter"],

@@ -22,10 +22,10 @@ def executable_of(name):
     return path
 
 
-def flown_ardupilot(scenario, **keys):
+def flown_ardupilot(scenario, auto=False, **keys):
     """The loop of a scenario that ArduPilot has flown."""
     loaded = load_scenario(scenario, **keys)
-    flown = flown_by("ardupilot", loaded, executable_of("ardupilot"))
+    flown = flown_by("ardupilot", loaded, executable_of("ardupilot"), auto=auto)
     try:
         swarm = Swarm(loaded, make=flown, log_hz=loaded.imu.rate_hz)
         swarm.fly()
@@ -46,6 +46,13 @@ def test_guard_and_planner_fly_ardupilot_among_obstacles(name):
 def test_ardupilot_flies_the_same_flight_to_the_last_bit():
     digests = {flown_ardupilot("hover", duration_s=75.0).digest() for _ in range(3)}
     assert len(digests) == 1
+
+
+@pytest.mark.alone
+def test_ardupilot_flies_an_uploaded_mission():
+    loop = flown_ardupilot("square", auto=True, duration_s=105.0)
+    assert loop.events[-1].message == "motors stopped"
+    assert "Mission: 19 Land" in [event.message for event in loop.events]
 
 
 #: What befalls a hover, and what ArduPilot's documentation says of it; docs/firmware.md.

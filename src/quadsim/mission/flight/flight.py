@@ -65,6 +65,7 @@ class FlightManager:
         flying: whether the vehicle is, or should be, in the air.
         reason: why it is in a failsafe or was stopped; empty otherwise.
         finished: the motors have stopped after a flight.
+        goes_along: somebody else flies the vehicle, who does not know the setpoint.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class FlightManager:
         if any(getattr(item, "height", "") == "above_ground" for item in items):
             self.ground.use()
         self.state = "disarmed"
-        self.armed = self.flying = False
+        self.armed = self.flying = self.goes_along = False
         self.now_ns = self.entered_ns = 0
         self.thrust = 0.0
         self._events: list[FlightEvent] = []
@@ -122,7 +123,8 @@ class FlightManager:
     @property
     def has_reference(self) -> bool:
         """Whether the setpoint's position is one that the vehicle is to follow."""
-        return self.flying and not self.landing.blind and self.state not in ("velocity", "manual")
+        follows = self.flying and not (self.landing.blind or self.goes_along)
+        return follows and self.state not in ("velocity", "manual")
 
     @property
     def gathers_at(self) -> int | None:

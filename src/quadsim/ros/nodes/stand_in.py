@@ -226,16 +226,22 @@ class StandInNode(QuadsimNode):
             now_ns = self._now_ns()
         while vehicle.stamp_ns + vehicle.tick_ns <= now_ns and not self._ended:
             self._tick()
-        for command in self._side.commands.receive(now_ns):
-            if self._offboard:
-                self._obey(command)
-        for said in self._side.poses.receive(now_ns):
-            self._publish(said)
+            self._pass_on()  # behind time, poses do not wait for the last tick
+        self._pass_on()
         if self.obeys != self._said_offboard:
             self._say_mode()
         if self._status() != self._said:
             self._said = self._status()
             self.report()
+
+    def _pass_on(self) -> None:
+        """Pass on what is through the link by now."""
+        now_ns = self._now_ns()
+        for command in self._side.commands.receive(now_ns):
+            if self._offboard:
+                self._obey(command)
+        for said in self._side.poses.receive(now_ns):
+            self._publish(said)
 
     @property
     def _ended(self) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from flown import usd_log
+from flown import FLIGHTS, usd_log
 from scipy import io
 from scipy.spatial.transform import Rotation
 
 from quadsim.bag.log import read_log
+from quadsim.bag.logs import crazyflie_usd
 from quadsim.bag.reading import open_bag
 from quadsim.base.errors import InputError
 from quadsim.cli.main import main
@@ -54,6 +55,21 @@ def test_messages_of_all_tables_come_in_order(usd):
     with open_bag(usd) as bag:
         log_ns = [message.log_ns for message in bag.messages(bag.types)]
     assert log_ns == sorted(log_ns)
+
+
+@pytest.mark.thorough
+def test_crazyflies_logs_are_read_to_the_last_event():
+    """The counts of Bitcraze's cfusdlog.py; docs/logs.md."""
+    paths = [*FLIGHTS.glob("crazyflie_rpm/*/*"), *FLIGHTS.glob("bitcraze_flow/*")]
+    logs = [path for path in paths if path.read_bytes()[:1] == b"\xbc"]
+    if not logs:
+        pytest.skip(f"the logs are not in {FLIGHTS}")
+    notes, events, values = [], 0, 0
+    for path in logs:
+        for table in crazyflie_usd.read_tables(path, notes).values():
+            events += len(table.stamp_ns)
+            values += sum(map(len, table.columns.values()))
+    assert (len(logs), events, values, notes) == (52, 424_901, 7_309_288, [])
 
 
 def test_a_cut_log_is_read_as_far_as_it_goes(usd):
