@@ -17,12 +17,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.errors import FlightError
 from quadsim.firmware import mavlink
 from quadsim.firmware.axes import FRAMES, Rotor, attitude_out, degrees_e7, flipped, swapped
 from quadsim.firmware.bridge import Craft
 from quadsim.firmware.companion import ARDUPILOT, Companion
-from quadsim.firmware.transport import Process, TcpStream, UdpPort, explained
+from quadsim.firmware.transport import Process, TcpStream, UdpPort, explained, fail
 from quadsim.firmware.upload import Upload, steps_of
 from quadsim.geometry.rotation import yaw_of
 from quadsim.sim.loop import ALL_OUTSIDE
@@ -108,7 +107,7 @@ class ArduPilot:
             self._write_parameters(self._process.folder)
             self._process.start()
         if not commands.open(START_S):
-            self._fail(f"nothing on tcp {commands.port} in {START_S:g} s")
+            fail(self.name, self._process, f"nothing on tcp {commands.port} in {START_S:g} s")
         self._port = mavlink.Port(commands)
         system = craft.index + 1
         upload = Upload(self._port, system, steps) if steps else None
@@ -148,12 +147,6 @@ class ArduPilot:
             text += self._parameters.read_text(encoding="utf-8")
         (folder / "quadsim.parm").write_text(text, encoding="utf-8")
 
-    def _fail(self, words: str) -> None:
-        if self._process is not None:
-            self._process.check()
-            words = f"{words}; {self._process.last_words()}"
-        raise FlightError(f"{self.name}: {words}")
-
     def send(self, now_ns: int) -> None:
         """Send what the devices say."""
         with explained(self._process):
@@ -192,12 +185,18 @@ class ArduPilot:
                 if self._process is not None:
                     self._process.check()
                 if time.monotonic() > until_s:
-                    self._fail(f"silent for {timeout_s:g} s on udp {self._servos.port}")
+                    fail(
+                        self.name,
+                        self._process,
+                        f"silent for {timeout_s:g} s on udp {self._servos.port}",
+                    )
                 continue
             if len(data) != SERVOS.size or data[:2] != MAGIC.to_bytes(2, "little"):
-                self._fail(
+                fail(
+                    self.name,
+                    self._process,
                     f"{len(data)} bytes on udp {self._servos.port} are no servo packet of 16"
-                    " channels: another version, or SERVO_32_ENABLE"
+                    " channels: another version, or SERVO_32_ENABLE",
                 )
             _, _, frame, *pwm = SERVOS.unpack(data)
             if frame <= self._frame:

@@ -29,7 +29,7 @@ from quadsim.base.errors import FlightError, InputError
 from quadsim.base.parameters import Vec3
 from quadsim.firmware.axes import CLOCKWISE, COUNTER_CLOCKWISE, Rotor
 from quadsim.firmware.bridge import Craft
-from quadsim.firmware.transport import Process, TcpStream, UdpPort
+from quadsim.firmware.transport import Process, TcpStream, UdpPort, fail
 from quadsim.geometry.rotation import Quat, multiply, to_euler
 from quadsim.sim.loop import MOTORS_OUTSIDE
 
@@ -326,10 +326,7 @@ class Betaflight:
             self._process.check()
         silent_s = (now_ns - max(self._answered_ns, 0)) * 1e-9
         if silent_s > (1.0 if self._answered_ns >= 0 else ANSWER_S):
-            words = "" if self._process is None else f"; {self._process.last_words()}"
-            raise FlightError(
-                f"betaflight: silent for {silent_s:.0f} s on udp {MOTORS_PORT}{words}"
-            )
+            fail("betaflight", self._process, f"silent for {silent_s:.0f} s on udp {MOTORS_PORT}")
         self._check_armed(now_ns)
 
     def _check_armed(self, now_ns: int) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.errors import FlightError, InputError
+from quadsim.base.errors import InputError
 from quadsim.firmware import mavlink
 from quadsim.firmware.axes import FRAMES, Rotor, degrees_e7, flipped, swapped
 from quadsim.firmware.betaflight import pressure_height_m
@@ -33,6 +33,7 @@ from quadsim.firmware.transport import (
     TcpStream,
     UdpPort,
     explained,
+    fail,
 )
 from quadsim.sim.loop import ALL_OUTSIDE
 
@@ -132,7 +133,11 @@ class Px4:
             self._streams = [server, commands]
             self._start()
             if not server.open(START_S):
-                self._fail(f"nobody connects to tcp {server.port} in {START_S:g} s")
+                fail(
+                    self.name,
+                    self._process,
+                    f"nobody connects to tcp {server.port} in {START_S:g} s",
+                )
             self._hil, companion = mavlink.Port(server), mavlink.Port(commands)
         self._shared = companion is self._hil
         self._companion = Companion(companion, craft, PX4, craft.index + 1)
@@ -148,12 +153,6 @@ class Px4:
         environment = {} if self._craft.has_gnss else EXTERNAL_VISION
         self._process = Process(self._executable, arguments, self.name, environment)
         self._process.start()
-
-    def _fail(self, words: str) -> None:
-        if self._process is not None:
-            self._process.check()
-            words = f"{words}; {self._process.last_words()}"
-        raise FlightError(f"{self.name}: {words}")
 
     def send(self, now_ns: int) -> None:
         """Send what the devices say, at its rate."""
@@ -238,7 +237,7 @@ class Px4:
                 self._process.check()
             if time.monotonic() > until_s:
                 self._counts["missing"] += 1
-                self._fail(f"no HIL_ACTUATOR_CONTROLS for {ANSWER_S:g} s")
+                fail(self.name, self._process, f"no HIL_ACTUATOR_CONTROLS for {ANSWER_S:g} s")
         if self._shared:
             self._companion.step(now_ns)
 

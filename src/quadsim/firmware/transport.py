@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from quadsim.base.errors import FlightError, InputError
 from quadsim.base.extras import need
@@ -206,6 +206,18 @@ class SerialStream:
     def close(self) -> None:
         """Give the port back."""
         self._port.close()
+
+
+def fail(name: str, process: Process | None, words: str) -> NoReturn:
+    """End a flight by a firmware that does not answer.
+
+    Raises:
+        FlightError: what happened, and the last words or where the firmware would come from.
+    """
+    if process is None:
+        raise FlightError(f"{name}: {words}; start the firmware, or name it by --executable PATH")
+    process.check()
+    raise FlightError(f"{name}: {words}; {process.last_words()}")
 
 
 @contextlib.contextmanager
