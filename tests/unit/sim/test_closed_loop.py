@@ -46,6 +46,13 @@ def test_two_runs_have_the_same_digest(hover):
     assert run(hover)[1] == run(hover)[1]
 
 
+@pytest.mark.parametrize("name", [name for name in known("vehicles") if "helicopter" not in name])
+def test_every_shipped_multirotor_flies_the_square_by_the_default_gains(name):
+    scenario = load_scenario("square", vehicle=name)
+    flown = summarize(run(scenario)[0], scenario.criteria)
+    assert flown["passed"], flown["criteria"]
+
+
 def test_another_seed_flies_another_flight(hover):
     assert run(hover)[1] != run(load_scenario("hover", seed=2))[1]
 
