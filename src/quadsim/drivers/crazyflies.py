@@ -20,9 +20,11 @@ from quadsim.base.parameters import Vec3, read_yaml
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 #: Scripts read a number from the last two digits.
 _URI = re.compile(r".*[0-9A-Fa-f]{2}")
+#: Parameter whose bits are the groups of a robot.
+GROUP_MASK = "hlCommander.groupmask"
 #: Parameters of the firmware that scripts set; other than the first they have no effect here.
 FIRMWARE_PARAMS: Mapping[str, int | float] = {
-    "hlCommander.groupmask": 0, "usd.logging": 0, "led.bitmask": 0, "ring.effect": 0,
+    GROUP_MASK: 0, "usd.logging": 0, "led.bitmask": 0, "ring.effect": 0,
     "ring.solidRed": 0, "ring.solidGreen": 0, "ring.solidBlue": 0, "ring.headlightEnable": 0,
     "commander.enHighLevel": 1, "stabilizer.estimator": 2, "stabilizer.controller": 2,
     "kalman.resetEstimation": 0, "colAv.enable": 0,
@@ -76,6 +78,10 @@ def robots_of(path: Path) -> tuple[Robot, ...]:
             params = dict(FIRMWARE_PARAMS)
             for level in (of_all, types.get(kind, {}), keys):
                 params |= _firmware_params(level, f"{where}: {name}")
+            if not isinstance(params[GROUP_MASK], int):
+                raise InputError(
+                    f"{where}: {name}: {GROUP_MASK}: {params[GROUP_MASK]} is no integer"
+                )
             found.append(_robot(name, keys, params, where))
     if not found:
         raise InputError(f"{where}: none is enabled")

@@ -80,6 +80,7 @@ def test_they_stand_where_the_file_says(file):
         ({"type": None}, "see robot_types"),
         ({"enabled": False}, "none is enabled"),
         ({"firmware_params": {"ring": {"effect": "x"}}}, "is no number"),
+        ({"firmware_params": {"hlCommander": {"groupmask": 1.5}}}, "is no integer"),
         ({"firmware_params": [1]}, "expected keys and values"),
     ],
 )

@@ -142,8 +142,11 @@ def test_an_uploaded_trajectory_begins_at_the_setpoint():
     assert commander.upload(TRAJECTORIES, 0, PIECES_GIVEN) == "trajectory 10; allowed: 0 to 9"
     assert "there is room for" in commander.upload(0, PIECES - 2, PIECES_GIVEN)
     assert "8 coefficients" in commander.upload(0, 0, [Piece(1.0, ((0.0,),) * 4)])
-    nan = [Piece(1.0, ((math.nan,) * 8,) * 4)]
-    assert "finite" in commander.upload(0, 0, nan)
+    for number, duration_s in ((math.nan, 1.0), (1e300, 1.0), (1e308, 100.0), (1.0, 5000.0)):
+        far = [Piece(duration_s, ((number,) * 8,) * 4)]
+        assert "finite" in commander.upload(0, 0, far)
+    for duration_s in (0.0, math.nan, math.inf):
+        assert "duration" in commander.upload(0, 0, [Piece(duration_s, ((0.0,) * 8,) * 4)])
     assert commander.start_trajectory(7) == "trajectory 7 was not uploaded"
 
 

@@ -8,7 +8,6 @@ vehicle levels out, and then stops its motors.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -38,6 +37,19 @@ TRAJECTORIES, PIECES = 10, 255
 GROUNDED = ("disarmed", "armed", "landed", "stopped")
 #: A number that is asked for is refused beyond this: m, m/s, rad, s.
 MOST = 1e4
+
+
+def _fault(piece: Piece) -> str:
+    """What is wrong with a piece, in words; empty: nothing."""
+    if [len(row) for row in piece.coefficients] != 4 * [COEFFICIENTS]:
+        return f"give {COEFFICIENTS} coefficients for each of x, y, z, yaw"
+    if not 0.0 < piece.duration_s < MOST:
+        return f"a duration of {piece.duration_s:g} s; allowed: > 0"
+    with np.errstate(over="ignore"):  # inf is refused
+        moved = np.array(piece.coefficients) * np.vander([piece.duration_s], COEFFICIENTS, True)
+    if not (np.abs(moved) <= MOST).all():
+        return f"a coefficient is not finite, or moves it over {MOST:g} m or rad"
+    return ""
 
 
 class Commander:
@@ -117,11 +129,9 @@ class Commander:
         elif not pieces or offset < 0 or offset + len(pieces) > PIECES:
             refused = f"pieces {offset} to {offset + len(pieces)}; there is room for {PIECES}"
         for i, piece in enumerate(pieces):
-            numbers = [number for row in piece.coefficients for number in row]
-            if [len(row) for row in piece.coefficients] != 4 * [COEFFICIENTS]:
-                refused = f"piece {i}: give {COEFFICIENTS} coefficients for each of x, y, z, yaw"
-            elif not all(map(math.isfinite, numbers)) or not 0.0 < piece.duration_s < MOST:
-                refused = f"piece {i}: a coefficient is not finite, or the duration is not > 0"
+            fault = _fault(piece)
+            if fault:
+                refused = f"piece {i}: {fault}"
         if refused is None:
             self._memory.update(enumerate(pieces, offset))
             self._trajectories[number] = range(offset, offset + len(pieces))

@@ -17,7 +17,7 @@ from rclpy.parameter import Parameter
 from std_msgs.msg import String
 
 from quadsim.base.errors import InputError
-from quadsim.drivers.crazyflies import Robot
+from quadsim.drivers.crazyflies import GROUP_MASK, Robot
 from quadsim.gazebo.urdf import robot_description
 from quadsim.mission.flight.commander import Commander
 from quadsim.ros.messages.cdr import put_xyz, refuse
@@ -38,7 +38,6 @@ from quadsim.sim.scenario import Scenario
 WORLD, POSE_NS, STATUS_NS = "world", 100_000_000, 1_000_000_000
 #: Until the executor that turns ``swarm`` is there, s.
 ATTACH_S = 0.02
-GROUP_MASK = "hlCommander.groupmask"
 
 
 class Crazyswarm:
