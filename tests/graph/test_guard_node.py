@@ -63,6 +63,7 @@ class Hall:
         self.poses, self.pillar_m, self.rays = True, math.inf, 180
         self._other, self.others, self.ahead_s = None, True, 0
         self.strays = False
+        self.more = lambda: None  # is called with each round of messages
         self._next_ns = 0
         bench.until(lambda: self._odometry.get_subscription_count() > 0 or
                     self._pose.get_subscription_count() > 0)  # fmt: skip
@@ -116,6 +117,7 @@ class Hall:
         self._wish.publish(wish)
         self._button.publish(Bool(data=self.held))
         self._joy.publish(Joy(axes=[0.0] * 4, buttons=[0, int(self.held)]))
+        self.more()
 
     def until(self, condition) -> None:
         """Publish everything until a condition holds."""
@@ -369,10 +371,8 @@ def test_a_neighbour_with_a_guard_of_its_own_is_heard_and_kept_away_from(bench):
         PolygonStamped, "/quad/guard/reach", reaches.append, qos.RELIABLE
     )
     said = {"frame": "map", "x": 2.0, "publish": False}
-    publish = hall._publish
 
-    def publish_both() -> None:
-        publish()
+    def tell_reach() -> None:
         if said["publish"]:
             message = PolygonStamped()
             message.header.frame_id = said["frame"]
@@ -380,7 +380,7 @@ def test_a_neighbour_with_a_guard_of_its_own_is_heard_and_kept_away_from(bench):
             message.polygon.points = [Point32(x=said["x"], y=0.0, z=1.5)]
             told.publish(message)
 
-    hall._publish = publish_both
+    hall.more = tell_reach
     hall.until(lambda: hall.enable().message == "neighbour quad2 not heard")
     said.update(publish=True, frame="world")
     hall.until(lambda: hall.reports.get("/quad2/guard/reach wrong frame", "0") != "0")
