@@ -67,7 +67,7 @@ LATER = {
     "swarm": {
         "autopilot", "split_mb", "split_s", "compression", "offer", "crazyflies", *PARTS,
     },
-    "firmware": {"autopilot", "split_s", "compression", *PARTS},
+    "firmware": {"autopilot", "split_s", "compression", "auto", *PARTS},
     "gazebo": {"autopilot", *PARTS},
     "hil": {
         "split_s",

@@ -37,6 +37,8 @@ GYROS_A_LOOP = 2.0
 #: Of its calendar, s since 1970: else the day would be in the flight.
 START_TIME = "--start-time=1700000000"
 WEEK = 2300  # of GPS time; any
+#: Bit 3 of GUID_OPTIONS: the thrust of an attitude is one, not a climb rate.
+THRUST_IS_THRUST = 8
 #: Without a receiver it flies on poses of motion capture: ExternalNav for all but velocities.
 EXTERNAL_NAV = {
     "GPS1_TYPE": 0, "VISO_TYPE": 1, "VISO_POS_M_NSE": 0.05, "VISO_YAW_M_NSE": 0.05,
@@ -138,6 +140,7 @@ class ArduPilot:
             "FRAME_CLASS": FRAME_CLASSES[self._motors], "FRAME_TYPE": 1, "GPS1_TYPE": 14,
             "MOT_THST_EXPO": 1, "MOT_THST_HOVER": round(hover, 3), "INS_GYR_CAL": 1,
             "LOG_BACKEND_TYPE": 0, "FS_GCS_ENABLE": 0, "SCHED_LOOP_RATE": loop_hz,
+            "GUID_OPTIONS": THRUST_IS_THRUST,
             "GPS1_DELAY_MS": max(1, round(1000.0 * self._craft.fix_latency_s)),
         }  # fmt: skip
         if not self._craft.has_gnss:

@@ -20,6 +20,7 @@ from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3
 from quadsim.control.airframe import AirframeParams
 from quadsim.firmware.axes import Rotor, rotor_order
+from quadsim.firmware.setpoints import ThrustTarget
 from quadsim.geometry.geodesy import Datum
 from quadsim.geometry.rotation import Quat, from_euler, rotate, yaw_of
 from quadsim.mission.flight.flight import FlightManager
@@ -109,6 +110,8 @@ class Craft:
         imu_hz, fix_latency_s: rate of the IMU, latency of the receiver.
         has_gnss: whether it carries a receiver.
         poses: (stamp, p_W, q_WB) of a motion capture that the firmware was not sent yet.
+        thrust: attitude or rates with a thrust that go out in place of a wanted velocity; None:
+            that does.
         p_W, v_W, q_WB: the true ones, for what a simulator in the firmware makes devices of.
     """
 
@@ -128,6 +131,7 @@ class Craft:
         self.has_gnss = gnss is not None
         self.fix_latency_s = gnss.latency_s if gnss is not None else 0.0
         self.poses: list[tuple[int, Vec3, Quat]] = []
+        self.thrust: ThrustTarget | None = None
         self.imu_hz: float = loop.scenario.imu.rate_hz
 
     def tell(self, now_ns: int, words: str, warns: bool = False) -> None:
@@ -140,6 +144,13 @@ class Craft:
         setpoint["p_W"] = self.odometries["p_W"][0]
         setpoint["yaw"] = plain(yaw_of)(tuple(self.odometries["q_WB"][0].tolist()))
         return setpoint
+
+    def thrust_wanted(self) -> ThrustTarget:
+        """The mission's wish of an attitude, at the heading that the odometry says."""
+        wish = self.setpoints[0]
+        yaw = plain(yaw_of)(tuple(self.odometries["q_WB"][0].tolist()))
+        q_WB = plain(from_euler)(float(wish["roll"]), float(wish["pitch"]), yaw)
+        return ThrustTarget(q_WB, (0.0, 0.0, float(wish["yaw_rate"])), float(wish["thrust"]))
 
     def tell_odometry(
         self, now_ns: int, p_W: Sequence[float], v_W: Sequence[float], q_WB: Quat, w_B: Vec3
