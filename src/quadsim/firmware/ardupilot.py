@@ -21,7 +21,7 @@ from quadsim.firmware import mavlink
 from quadsim.firmware.axes import FRAMES, Rotor, attitude_out, degrees_e7, flipped, swapped
 from quadsim.firmware.bridge import Craft
 from quadsim.firmware.companion import ARDUPILOT, Companion
-from quadsim.firmware.transport import Process, TcpStream, UdpPort, explained, fail
+from quadsim.firmware.transport import Process, TcpStream, UdpPort, explained, fail, refuse_taken
 from quadsim.firmware.upload import Upload, steps_of
 from quadsim.geometry.rotation import yaw_of
 from quadsim.sim.loop import ALL_OUTSIDE
@@ -107,6 +107,7 @@ class ArduPilot:
         if self._executable is not None:
             self._process = Process(self._executable, self._arguments(), self.name)
             self._write_parameters(self._process.folder)
+            refuse_taken(commands.port)
             self._process.start()
         if not commands.open(START_S):
             fail(self.name, self._process, f"nothing on tcp {commands.port} in {START_S:g} s")
@@ -182,28 +183,26 @@ class ArduPilot:
             FlightError: it says nothing for so long, or not what is known.
         """
         until_s = time.monotonic() + timeout_s
+        where = f"udp {self._servos.port}"
         while True:
             data = self._servos.read(0.2)
             if not data:
                 if self._process is not None:
                     self._process.check()
                 if time.monotonic() > until_s:
-                    fail(
-                        self.name,
-                        self._process,
-                        f"silent for {timeout_s:g} s on udp {self._servos.port}",
-                    )
+                    fail(self.name, self._process, f"silent for {timeout_s:g} s on {where}")
                 continue
             if len(data) != SERVOS.size or data[:2] != MAGIC.to_bytes(2, "little"):
-                fail(
-                    self.name,
-                    self._process,
-                    f"{len(data)} bytes on udp {self._servos.port} are no servo packet of 16"
-                    " channels: another version, or SERVO_32_ENABLE",
-                )
+                words = f"{len(data)} bytes on {where} are no servo packet of 16 channels"
+                others = "another version, SERVO_32_ENABLE, or a Betaflight that runs, too"
+                fail(self.name, self._process, f"{words}: {others}")
             _, _, frame, *pwm = SERVOS.unpack(data)
-            if frame <= self._frame:
+            if frame < self._frame:
+                fail(self.name, self._process, f"frame {frame} after {self._frame}: it began anew")
+            if frame == self._frame:
                 self._counts["doubled"] += 1
+                if time.monotonic() > until_s:
+                    fail(self.name, self._process, f"frame {frame} for {timeout_s:g} s on {where}")
                 continue
             self._counts["lost"] += frame - self._frame - 1 if self._frame >= 0 else 0
             self._frame = frame

@@ -19,6 +19,7 @@ from quadsim.base.compiled import plain
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3
 from quadsim.control.airframe import AirframeParams
+from quadsim.control.heading import Heading
 from quadsim.firmware.axes import Rotor, rotor_order
 from quadsim.firmware.setpoints import ThrustTarget
 from quadsim.geometry.geodesy import Datum
@@ -112,6 +113,7 @@ class Craft:
         poses: (stamp, p_W, q_WB) of a motion capture that the firmware was not sent yet.
         thrust: attitude or rates with a thrust that go out in place of a wanted velocity; None:
             that does.
+        takes_thrust: whether that can go out.
         p_W, v_W, q_WB: the true ones, for what a simulator in the firmware makes devices of.
     """
 
@@ -132,6 +134,8 @@ class Craft:
         self.fix_latency_s = gnss.latency_s if gnss is not None else 0.0
         self.poses: list[tuple[int, Vec3, Quat]] = []
         self.thrust: ThrustTarget | None = None
+        self.takes_thrust = False
+        self._heading = Heading()
         self.imu_hz: float = loop.scenario.imu.rate_hz
 
     def tell(self, now_ns: int, words: str, warns: bool = False) -> None:
@@ -146,11 +150,12 @@ class Craft:
         return setpoint
 
     def thrust_wanted(self) -> ThrustTarget:
-        """The mission's wish of an attitude, at the heading that the odometry says."""
-        wish = self.setpoints[0]
-        yaw = plain(yaw_of)(tuple(self.odometries["q_WB"][0].tolist()))
-        q_WB = plain(from_euler)(float(wish["roll"]), float(wish["pitch"]), yaw)
-        return ThrustTarget(q_WB, (0.0, 0.0, float(wish["yaw_rate"])), float(wish["thrust"]))
+        """The mission's wish of an attitude, at a heading that turns as it is wanted."""
+        wish, now_ns = self.setpoints[0], int(self.odometries["stamp_ns"][0])
+        yaw, rate = plain(yaw_of)(tuple(self.odometries["q_WB"][0].tolist())), wish["yaw_rate"]
+        heading = self._heading.turned(now_ns, yaw, float(rate))
+        q_WB = plain(from_euler)(float(wish["roll"]), float(wish["pitch"]), heading)
+        return ThrustTarget(q_WB, (0.0, 0.0, float(rate)), float(wish["thrust"]))
 
     def tell_odometry(
         self, now_ns: int, p_W: Sequence[float], v_W: Sequence[float], q_WB: Quat, w_B: Vec3
@@ -238,6 +243,7 @@ class Bridge:
         if self._tells_thrust:
             loop.flies_on = firmware.name
         self.craft = Craft(loop, vehicles, index, firmware.name)
+        self.craft.takes_thrust = self._tells_thrust
         firmware.open(self.craft)
         loop.held = True
         vehicles.outside.append((firmware.send, self.receive))

@@ -33,6 +33,7 @@ FORCE = 21196.0  # of MAV_CMD_COMPONENT_ARM_DISARM
 UNKNOWN = (math.nan,) + (0.0,) * 20
 MODE_NUMBERED, ARMED = 1, 128  # MAV_MODE_FLAG
 ACCEPTED = 0
+AUTOPILOT = 1  # MAV_COMP_ID_AUTOPILOT1: others on board say heartbeats and poses, too
 
 
 class Ways(NamedTuple):
@@ -115,7 +116,7 @@ class Companion:
 
     def take(self, message: Message, now_ns: int) -> None:
         """Take a message of the autopilot."""
-        if message.get_srcSystem() != self._system:
+        if (message.get_srcSystem(), message.get_srcComponent()) != (self._system, AUTOPILOT):
             return
         take = getattr(self, f"_take_{message.get_type().lower()}", None)
         if take is not None:
@@ -124,8 +125,6 @@ class Companion:
             self._upload.take(message)
 
     def _take_heartbeat(self, message: Message, now_ns: int) -> None:
-        if message.get_srcComponent() != 1:
-            return
         self._heard, number = True, message.custom_mode
         self.armed = bool(message.base_mode & ARMED)
         px4 = self._ways is PX4
