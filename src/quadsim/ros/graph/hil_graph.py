@@ -167,12 +167,10 @@ def _vehicles(options: HilOptions) -> list[HilVehicle]:
                 f"{given} with structure {structure}, whose vehicle stands in; allowed: none"
                 " and one, or structure hil"
             )
-        if {*options.setpoints} - {POSITION} and not options.firmware.firmware:
-            raise InputError(
-                "setpoints: the stand-in takes attitudes and rates with firmware alone"
-            )
         stands_in = hil_vehicle(VEHICLE, "stand_in", STAND_IN, options.pose, (0.0, 0.0, 0.0))
         _refuse_setpoints(options, stands_in)
+        if {*options.setpoints} - {POSITION} and not options.firmware.firmware:
+            raise InputError("setpoints: the stand-in has attitudes and rates with firmware alone")
         return [stands_in]
     if not chain:
         raise InputError(
