@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from quadsim.base.compiled import plain
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3
+from quadsim.base.records import MODE_POSITION
 from quadsim.control.airframe import AirframeParams
-from quadsim.control.heading import Heading
+from quadsim.control.turning import TurningHeading
 from quadsim.firmware.axes import Rotor, rotor_order
-from quadsim.firmware.setpoints import ThrustTarget
+from quadsim.firmware.targets import ThrustTarget
 from quadsim.geometry.geodesy import Datum
 from quadsim.geometry.rotation import Quat, from_euler, rotate, yaw_of
 from quadsim.mission.flight.flight import FlightManager
@@ -135,7 +136,7 @@ class Craft:
         self.poses: list[tuple[int, Vec3, Quat]] = []
         self.thrust: ThrustTarget | None = None
         self.takes_thrust = False
-        self._heading = Heading()
+        self._heading = TurningHeading()
         self.imu_hz: float = loop.scenario.imu.rate_hz
 
     def tell(self, now_ns: int, words: str, warns: bool = False) -> None:
@@ -145,6 +146,7 @@ class Craft:
     def here(self) -> np.record:
         """A setpoint: stay where the odometry says."""
         setpoint: np.record = np.zeros(1, self.setpoints.dtype)[0]
+        setpoint["mode"] = MODE_POSITION
         setpoint["p_W"] = self.odometries["p_W"][0]
         setpoint["yaw"] = plain(yaw_of)(tuple(self.odometries["q_WB"][0].tolist()))
         return setpoint

@@ -16,7 +16,7 @@ from quadsim.base.records import MODE_ATTITUDE, MODE_POSITION, MODE_VELOCITY
 from quadsim.firmware.axes import attitude_in, attitude_out, degrees_e7, flipped, swapped
 from quadsim.firmware.bridge import ODOMETRY_NS, Craft, state_sigmas
 from quadsim.firmware.mavlink import Message, Port
-from quadsim.firmware.setpoints import Setpoints, Throttle
+from quadsim.firmware.targets import TargetSender, Throttle
 from quadsim.firmware.upload import Upload
 from quadsim.geometry.rotation import Quat, to_euler
 from quadsim.mission.flight.states import LANDINGS
@@ -33,7 +33,7 @@ FORCE = 21196.0  # of MAV_CMD_COMPONENT_ARM_DISARM
 UNKNOWN = (math.nan,) + (0.0,) * 20
 MODE_NUMBERED, ARMED = 1, 128  # MAV_MODE_FLAG
 ACCEPTED = 0
-AUTOPILOT = 1  # MAV_COMP_ID_AUTOPILOT1: others on board say heartbeats and poses, too
+AUTOPILOT_ID = 1  # MAV_COMP_ID_AUTOPILOT1: others on board say heartbeats and poses, too
 
 
 class Ways(NamedTuple):
@@ -85,7 +85,7 @@ class Companion:
     ) -> None:
         self._port, self._craft, self._ways, self._system = port, craft, ways, system
         self._upload = upload
-        self._targets = Setpoints(port, system, craft.airframe, ways.throttle)
+        self._targets = TargetSender(port, system, craft.airframe, ways.throttle)
         craft.manager.goes_along = upload is not None
         self.armed = self.ready = self._heard = self._prearmed = False
         self._mode: tuple[int, int] | None = None
@@ -116,7 +116,7 @@ class Companion:
 
     def take(self, message: Message, now_ns: int) -> None:
         """Take a message of the autopilot."""
-        if (message.get_srcSystem(), message.get_srcComponent()) != (self._system, AUTOPILOT):
+        if (message.get_srcSystem(), message.get_srcComponent()) != (self._system, AUTOPILOT_ID):
             return
         take = getattr(self, f"_take_{message.get_type().lower()}", None)
         if take is not None:

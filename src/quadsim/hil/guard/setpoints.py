@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.base.parameters import Vec3
-from quadsim.control.heading import Heading
+from quadsim.control.turning import TurningHeading
 from quadsim.geometry.rotation import Quat, from_euler, rotate, to_euler, yaw_of
 from quadsim.hil.guard.faults import BEYOND_RAD
 from quadsim.hil.guard.law import Moment, room_about
@@ -117,7 +117,7 @@ class SetpointWatch:
         self.taken_over = False
         self.reach_W: Array = np.zeros((0, 3))
         self._passed_ns: int | None = None
-        self._heading = Heading()
+        self._heading = TurningHeading()
 
     def _force_s(self, age_s: float) -> float:
         """For how long a setpoint of now may act, if the next one is none."""

@@ -19,7 +19,7 @@ from quadsim.base.parameters import Vec3
 from quadsim.estimation.eskf.input_validation import accept
 from quadsim.estimation.eskf.layout import EXTERNAL_ATTITUDE, EXTERNAL_POSITION
 from quadsim.firmware.fly import Flown
-from quadsim.firmware.setpoints import ThrustTarget
+from quadsim.firmware.targets import ThrustTarget
 from quadsim.geometry.rotation import Quat, multiply
 from quadsim.hil.rehearsal.motion_capture import MotionCapture, MotionCaptureParams, SeenPose
 from quadsim.hil.rehearsal.parameters import DEAF, TroubleParams

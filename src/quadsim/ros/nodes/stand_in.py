@@ -22,7 +22,7 @@ from quadsim.base.compiled import new_record
 from quadsim.base.files import find_world
 from quadsim.base.parameters import Vec3
 from quadsim.base.records import KINEMATICS
-from quadsim.firmware.setpoints import ThrustTarget
+from quadsim.firmware.targets import ThrustTarget
 from quadsim.hil.rehearsal.rehearsal import load_rehearsal, refuse_on_dds
 from quadsim.hil.rehearsal.stand_in import Telemetry, VehicleCommand
 from quadsim.hil.rehearsal.stopping import Stop

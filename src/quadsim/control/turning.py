@@ -8,7 +8,7 @@ import math
 LEAD_RAD, PAUSE_S = 0.3, 0.5
 
 
-class Heading:
+class TurningHeading:
     """The heading of attitudes of which the yaw rate counts.
 
     Told the present heading beside a rate, ArduPilot turns at 0.63 of the rate, since its own

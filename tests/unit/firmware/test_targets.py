@@ -16,11 +16,11 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from quadsim.base.files import find, share_dir
-from quadsim.control.heading import Heading
+from quadsim.control.turning import TurningHeading
 from quadsim.drivers.driver import load_driver
 from quadsim.drivers.outward import ThrustCommand, sent_as
 from quadsim.firmware.fly import FirmwareChoice
-from quadsim.firmware.setpoints import Throttle, ThrustTarget
+from quadsim.firmware.targets import Throttle, ThrustTarget
 from quadsim.geometry.rotation import from_euler, to_euler, yaw_of
 from quadsim.hil.rehearsal.rehearsal import load_rehearsal
 from quadsim.hil.rehearsal.stand_in import VehicleCommand
@@ -79,7 +79,7 @@ class Flight:
         self.side = VehicleSide(rehearsal, scenario, rehearsal.scene)
         self.vehicle = self.side.vehicle
         self.companion = self.side._flown.firmware[0]._companion
-        self.heading = Heading()
+        self.heading = TurningHeading()
         while self.vehicle.manager.state != "hover":
             assert not self.vehicle.over, self.vehicle.events[-1].message
             self.side.tick()
@@ -196,6 +196,21 @@ def test_it_flies_velocities_and_places_on_each_axis(flight):
         pytest.fail(f"at {true[:3]}, heading {math.degrees(true[8]):.1f} deg")
 
 
+@pytest.mark.parametrize("executable", ["stand-in"], indirect=True)
+def test_an_attitude_of_the_mission_goes_out_too(flight):
+    """As a Crazyflie's script streams it, or a pilot without assistance; it stayed where it was."""
+    commander, ten = flight.vehicle.manager.commander, math.radians(10.0)
+    commander.attitude(0.0, 0.0, 0.0, 0.0)  # unlocks the thrust
+    rows = []
+    for _ in range(200):
+        assert commander.attitude(ten, 0.0, 0.4, G / math.cos(ten)) is None
+        flight.side.tick()
+        rows.append(flight.truth())
+    later = np.array(rows[100:]).mean(axis=0)
+    assert later[6] == pytest.approx(ten, abs=math.radians(1.5))
+    assert later[11] == pytest.approx(0.4, abs=0.06)
+
+
 @pytest.mark.parametrize("executable", [REAL], indirect=True)
 def test_setpoints_that_stop_are_noticed_after_guid_timeout(executable, tmp_path):
     """mode_guided.cpp: a velocity ends at zero, an attitude level: the vehicle drifts on."""
@@ -230,7 +245,7 @@ class Silent:
 
 
 def test_a_heading_turns_at_its_rate_and_stays_near():
-    heading = Heading()
+    heading = TurningHeading()
     assert heading.turned(0, 3.0, 1.0) == 3.0
     assert heading.turned(100_000_000, 3.0, 1.0) == pytest.approx(3.1)
     assert heading.turned(500_000_000, 3.0, 1.0) == pytest.approx(3.3)  # no farther ahead

@@ -68,7 +68,7 @@ class Throttle(NamedTuple):
         return min(max(speed, 0.0), 1.0) ** 2 * lifts
 
 
-class Setpoints:
+class TargetSender:
     """Sends setpoints to one autopilot.
 
     Args:
