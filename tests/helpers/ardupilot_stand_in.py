@@ -38,7 +38,7 @@ class StandIn:
         server = socket.create_server(("127.0.0.1", 5760 + 10 * instance))
         self.link, _ = server.accept()
         self.link.setblocking(False)
-        self.mav = mavlink.MAVLink(None, instance + 1, 1)
+        self.mav = mavlink.MAVLink(None, faults.get("number", instance + 1), 1)
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.udp.settimeout(1.0)
         self.to = ("127.0.0.1", 9002 + 10 * instance)

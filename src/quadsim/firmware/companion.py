@@ -11,6 +11,7 @@ import math
 from typing import Any, NamedTuple
 
 from quadsim.base.compiled import plain
+from quadsim.base.errors import FlightError
 from quadsim.base.parameters import Vec3
 from quadsim.base.records import MODE_ATTITUDE, MODE_POSITION, MODE_VELOCITY
 from quadsim.firmware.axes import attitude_in, attitude_out, degrees_e7, flipped, swapped
@@ -22,6 +23,8 @@ from quadsim.geometry.rotation import Quat, to_euler
 from quadsim.mission.flight.states import LANDINGS
 
 TICK_NS, SECOND_NS = 20_000_000, 1_000_000_000
+#: If by then another autopilot was heard alone, its number is wrong.
+STRANGE_NS = 5 * SECOND_NS
 #: Deviations that are taken for the firmware's, m, m/s, rad: it states none of its own.
 SIGMAS = (0.3, 0.2, 0.03)
 #: Those while motion capture shows it where it is.
@@ -115,8 +118,18 @@ class Companion:
     # what it says
 
     def take(self, message: Message, now_ns: int) -> None:
-        """Take a message of the autopilot."""
-        if (message.get_srcSystem(), message.get_srcComponent()) != (self._system, AUTOPILOT_ID):
+        """Take a message of the autopilot.
+
+        Raises:
+            FlightError: another autopilot speaks, and not this one.
+        """
+        system, component = message.get_srcSystem(), message.get_srcComponent()
+        if (system, component) != (self._system, AUTOPILOT_ID):
+            if component == AUTOPILOT_ID and not self._heard and now_ns > STRANGE_NS:
+                raise FlightError(
+                    f"{self._craft.name}: it is number {system}, {self._system} wanted:"
+                    " set MAV_SYSID (ArduPilot 4.6: SYSID_THISMAV, PX4: MAV_SYS_ID)"
+                )
             return
         take = getattr(self, f"_take_{message.get_type().lower()}", None)
         if take is not None:

@@ -128,6 +128,7 @@ def test_doubled_packets_are_counted_and_change_nothing(stand_in, fly):
     [
         ({"stop": 500}, "ardupilot: ended with status 7; it said: an internal error"),
         ({"magic": True}, "no servo packet of 16 channels"),
+        ({"number": 7}, "it is number 7, 1 wanted: set MAV_SYSID"),
     ],
 )
 def test_a_firmware_that_stops_or_is_another_is_named(stand_in, fly, faults, words):
