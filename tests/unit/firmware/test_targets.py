@@ -144,7 +144,16 @@ def flight(executable, tmp_path):
     made.side.close()
 
 
-@pytest.mark.parametrize("way", ["gateway", "mavros"])
+@pytest.mark.parametrize(
+    ("executable", "way"),
+    [
+        ("stand-in", "gateway"),
+        pytest.param("stand-in", "mavros", marks=pytest.mark.thorough),
+        pytest.param("real", "gateway", marks=pytest.mark.alone),
+        pytest.param("real", "mavros", marks=pytest.mark.alone),
+    ],
+    indirect=["executable"],
+)
 def test_it_flies_attitudes_and_body_rates_as_they_are_asked_for(flight, way):
     """Ten degrees within one, rates within 0.08 rad/s, thrust within 9 %.
 
@@ -163,28 +172,28 @@ def test_it_flies_attitudes_and_body_rates_as_they_are_asked_for(flight, way):
         gained = rows[-1, 3:5] - rows[49, 3:5]  # in half a second, less what drag takes
         assert gained == pytest.approx([0.5 * G * ahead, 0.5 * G * left], abs=0.25)
         assert abs(rows[-1, 2] - rows[0, 2]) < 0.25
-        flight.rest(2.0)
+        flight.rest(1.0)
     for rate in (0.5, -0.5):
         assert flight.lean(3.0, 0.0, 0.0, rate)[-100:, 11].mean() == pytest.approx(rate, rel=0.1)
-        flight.rest(2.0)
+        flight.rest(1.0)
     for share in (1.15, 0.85):
         flight.lean(0.3, 0.0, 0.0, thrust=share * G)
         assert flight.vehicle.state["command"]["thrust"] == pytest.approx(share * G, rel=0.09)
-        flight.rest(2.0)
+        flight.rest(1.0)
     for axis in range(3):
         w_B = [0.5 * (axis == i) for i in range(3)]
         rows = flight.turn(0.5 if axis < 2 else 3.0, tuple(w_B))
         assert rows[-20:, 9:12].mean(axis=0) == pytest.approx(w_B, abs=0.08)
-        flight.rest(2.0)
+        flight.rest(1.0)
 
 
 def test_it_flies_velocities_and_places_on_each_axis(flight):
     for axis in range(3):
         v_W = [0.8 * (axis == i) for i in range(3)]
         assert flight.fly(3.0, tuple(v_W))[-50:, 3:6].mean(axis=0) == pytest.approx(v_W, abs=0.1)
-        flight.rest(2.0)
+        flight.rest(1.0)
     assert flight.fly(3.0, (0.0, 0.0, 0.0), 0.4)[-100:, 11].mean() == pytest.approx(0.4, abs=0.04)
-    flight.rest(2.0)
+    flight.rest(1.0)
     manager, goal_W = flight.vehicle.manager, (1.0, -2.0, 3.5)
     assert manager.command_pose(goal_W, math.radians(-120.0)) is None
     for _ in range(1500):
