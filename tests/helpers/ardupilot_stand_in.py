@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from pymavlink.dialects.v20 import ardupilotmega as mavlink
-from stand_in_copter import Copter, matrix
+from stand_in_copter import Copter, euler, matrix
 
 REQUIRED = ("timestamp", "imu", "position", "quaternion", "velocity")
 
@@ -38,7 +38,7 @@ class StandIn:
         server = socket.create_server(("127.0.0.1", 5760 + 10 * instance))
         self.link, _ = server.accept()
         self.link.setblocking(False)
-        self.mav = mavlink.MAVLink(None, instance + 1, 1)
+        self.mav = mavlink.MAVLink(None, faults.get("number", instance + 1), 1)
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.udp.settimeout(1.0)
         self.to = ("127.0.0.1", 9002 + 10 * instance)
@@ -68,6 +68,12 @@ class StandIn:
                 self.fly_mission()
             self.tell()
             self.frame += 1
+            if self.frame == self.faults.get("anew"):
+                self.frame = 0
+            while self.frame == self.faults.get("stuck"):
+                self.frame -= 1
+                self.send_servos()
+                self.frame += 1
             if self.faults.get("stop") and self.frame > self.faults["stop"]:
                 print("an internal error", flush=True)
                 sys.exit(7)
@@ -222,12 +228,24 @@ class StandIn:
         need(m.type_mask in (2048, 1479), f"type_mask {m.type_mask}")
         need(self.mode == 4 and self.copter.armed, "setpoints are for GUIDED")
         self.targets += 1
+        self.copter.thrust = None
         self.copter.place, self.copter.speed = (m.x, m.y, m.z), (m.vx, m.vy, m.vz)
         self.copter.by_speed = m.type_mask == 1479
         if self.copter.by_speed:  # 50 times a second
             self.copter.heading += 0.02 * m.yaw_rate
         else:
             self.copter.heading = m.yaw
+
+    def take_set_attitude_target(self, m):
+        """As ArduCopter by bit 3 of GUID_OPTIONS, its angle boost and its spin of 0.15 to 0.95."""
+        need((m.target_system, m.target_component) == (self.mav.srcSystem, 1), "target")
+        need(m.type_mask in (0, 128), f"type_mask {m.type_mask}: some rates alone are ill-defined")
+        need(abs(sum(c * c for c in m.q) - 1) < 1e-3, "a unit quaternion")
+        need(self.mode == 4 and self.copter.armed and 0 <= m.thrust <= 1, "thrust in GUIDED")
+        rates = (m.body_roll_rate, m.body_pitch_rate, m.body_yaw_rate)
+        R = matrix(m.q if m.type_mask == 0 else self.state["quaternion"])
+        share = (0.15 + 0.8 * math.sqrt(min(m.thrust / R[2][2], 1.0))) ** 2
+        self.copter.thrust = (euler(R) if m.type_mask == 0 else None, rates, share)
 
     def tell(self):
         now, s = self.state["timestamp"], self.state
@@ -244,6 +262,20 @@ class StandIn:
         for message in (motion, turn, status, current):
             self.due(message, self.rates.get(message.get_msgId()), now)
         self.due(beat, 1.0, now)
+        if self.faults.get("camera"):
+            self.tell_of_camera(now)
+
+    def tell_of_camera(self, now):
+        """Another component of the vehicle, which is disarmed and has places of its own."""
+        camera = mavlink.MAVLink(None, self.mav.srcSystem, 100)
+        for message in (
+            mavlink.MAVLink_heartbeat_message(30, 8, 0, 0, 4, 3),
+            mavlink.MAVLink_local_position_ned_message(round(now * 1e3), *6 * [50.0]),
+            mavlink.MAVLink_statustext_message(2, b"camera"),
+        ):
+            self.link.setblocking(True)
+            self.link.sendall(message.pack(camera))
+            self.link.setblocking(False)
 
     def due(self, message, period_s, now):
         number = message.get_msgId()
@@ -262,6 +294,7 @@ if __name__ == "__main__":
     given = parser.parse_args()
     need(given.model == "JSON:127.0.0.1" and given.sysid == given.instance + 1, "arguments")
     said = dict(map(str.split, Path(given.defaults).read_text().partition("#")[0].splitlines()))
+    need(int(said["GUID_OPTIONS"]) & 8, "a thrust is to be one")
     seen = {key: said.get(key) for key in ("VISO_TYPE", "EK3_SRC1_POSXY", "EK3_SRC1_YAW")}
     need(
         said["GPS1_TYPE"] == "14" or (said["GPS1_TYPE"], *seen.values()) == ("0", "1", "6", "6"),

@@ -26,6 +26,15 @@ def matrix(q):
     )
 
 
+def euler(R):
+    """Roll, pitch and yaw of a matrix."""
+    return (
+        math.atan2(R[2][1], R[2][2]),
+        -math.asin(clip(R[2][0], 1.0)),
+        math.atan2(R[1][0], R[0][0]),
+    )
+
+
 def clip(value, limit):
     return min(max(value, -limit), limit)
 
@@ -41,6 +50,7 @@ class Copter:
         self.by_speed = False  # wherever it is
         self.trim, self.before_s = 0.0, None  # m/s^2 down, for a mass that is another
         self.heading = None
+        self.thrust = None  # roll, pitch, yaw or None, body rates, share of the highest thrust
         self.low_since = None
 
     def motors(self, q, w, place, speed, now_s):
@@ -50,6 +60,15 @@ class Copter:
         if self.place is None and not self.landing:
             return [0.1] * 4
         R = matrix(q)
+        if self.thrust is not None and not self.landing:
+            angles, rates, share = self.thrust
+            if angles is not None:
+                is_angles = euler(R)
+                rates = [
+                    6 * math.remainder(angles[i] - is_angles[i], 2 * math.pi) + rates[i]
+                    for i in range(3)
+                ]
+            return mixed(math.sqrt(share), [rates[i] - w[i] for i in range(3)])
         heading = math.atan2(R[1][0], R[0][0])
         self.heading = heading if self.heading is None else self.heading
         wanted = list(place if self.by_speed else self.place or place)

@@ -9,6 +9,7 @@ from quadsim.base.options import from_texts, launch_arguments
 from quadsim.ros.graph.gazebo_graph import GazeboLaunch
 from quadsim.ros.graph.graph import SimLaunch
 from quadsim.ros.graph.hil_graph import HilOptions
+from quadsim.ros.graph.options import FirmwareFlight
 from quadsim.ros.graph.replay_graph import ReplayLaunch
 from quadsim.ros.graph.swarm_graph import FirmwareLaunch, SwarmLaunch
 
@@ -67,7 +68,7 @@ LATER = {
     "swarm": {
         "autopilot", "split_mb", "split_s", "compression", "offer", "crazyflies", *PARTS,
     },
-    "firmware": {"autopilot", "split_s", "compression", *PARTS},
+    "firmware": {"autopilot", "split_s", "compression", "auto", *PARTS},
     "gazebo": {"autopilot", *PARTS},
     "hil": {
         "split_s",
@@ -117,3 +118,9 @@ def test_no_default_is_refused_as_text(launch_module, name):
         (parameters,) = node.kwargs["parameters"]
         assert {key: plain(each) for key, each in parameters.items()} == dict(spec.parameters)
         assert node.kwargs["remappings"] == list(spec.remappings)
+
+
+@pytest.mark.parametrize("auto", [False, True])
+def test_the_firmware_flies_its_own_mission_where_that_is_asked(auto):
+    (swarm,) = FirmwareLaunch(FirmwareFlight("ardupilot", auto=auto)).describe()
+    assert swarm.parameters["auto"] is auto

@@ -10,7 +10,7 @@ from quadsim.base.options import argument, option
 from quadsim.cli.common import loading
 from quadsim.cli.options import Changes, Duration, command
 from quadsim.cli.sim import FlightOptions, fly_and_report
-from quadsim.ros.graph.options import SCENARIO_SAYS, ScenarioOptions
+from quadsim.ros.graph.options import SCENARIO_SAYS, Auto, FirmwareRate, ScenarioOptions
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,11 @@ class FirmwareOptions:
         path="file",
         unset="that of config/firmware for the vehicle, if there is one",
     )
-    rate: float = option(
-        1.0, "simulated over wall time, of Betaflight and of boards", gt=0.0, le=1.0
-    )
+    rate: FirmwareRate = 1.0
     port: str = option(
         "", "of a board: a serial port, or udp:PORT", metavar="NAME", unset="an executable's"
     )
-    auto: bool = option(
-        False, "ArduPilot flies the mission itself: uploaded, in mode AUTO, without our setpoints"
-    )
+    auto: Auto = False
     flight: FlightOptions = field(default_factory=FlightOptions)
 
 

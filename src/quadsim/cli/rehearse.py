@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from quadsim.cli.common import (
 )
 from quadsim.cli.experiment import store_run
 from quadsim.cli.options import AsJson, Domain, Processes, RunFolder, command
-from quadsim.ros.graph.options import FirmwareSource
+from quadsim.ros.graph.options import FirmwareRate, FirmwareSource
 
 if TYPE_CHECKING:
     from quadsim.firmware.fly import FirmwareChoice
@@ -45,6 +45,7 @@ class RehearseOptions:
         None, "limit of speed", "m/s", flags="--speed", unset="the file's"
     )
     firmware: FirmwareSource = field(default_factory=FirmwareSource)
+    rate: FirmwareRate = 1.0
     processes: Processes = 0
     dds: bool = option(
         False,
@@ -80,7 +81,7 @@ def rehearse(options: RehearseOptions) -> int:
             run_rehearsal,
         )
 
-        firmware = options.firmware.choice
+        firmware = _firmware(options)
         first = load_rehearsal(scenario, options.seed, speed_mps, firmware)
         if options.dds:
             refuse_on_dds(first)
@@ -105,6 +106,18 @@ def rehearse(options: RehearseOptions) -> int:
     if options.dds:
         take_bags(flights, folder)
     return finish(summary, options.as_json, _show, f"folder: {folder}")
+
+
+def _firmware(options: RehearseOptions) -> FirmwareChoice | None:
+    """What flies the stand-in; None: our autopilot.
+
+    Raises:
+        InputError: a rate that nothing would keep.
+    """
+    firmware = options.firmware.choice
+    if options.rate != 1.0 and (firmware is None or options.dds):
+        raise InputError("--rate: only with --firmware, and not with --dds, which is in real time")
+    return None if firmware is None else replace(firmware, rate=options.rate)
 
 
 def _show(summary: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Annotated
@@ -84,6 +85,10 @@ class DriverCommand(_Outgoing):
     hover: Annotated[
         float, Spec("of attitudes and rates: the vehicle's thrust that hovers", "1", gt=0.0, le=1.0)
     ] = 0.5
+    lifts: Annotated[
+        bool,
+        Spec("of attitudes and rates: the vehicle adds thrust as it tilts, so that the lift stays"),
+    ] = False
 
     def __post_init__(self) -> None:
         check_name(self.ours)
@@ -121,8 +126,10 @@ class DriverParameter:
     """A parameter of the flight controller without which no flight is safe."""
 
     name: Annotated[str, Spec("the flight controller's name of it")]
-    most: Annotated[float, Spec("largest value that is allowed, in its own unit")]
-    why: Annotated[str, Spec("what a larger one leads to")]
+    why: Annotated[str, Spec("what another one leads to")]
+    most: Annotated[float, Spec("largest value that is allowed, in its own unit")] = math.inf
+    bits: Annotated[int, Spec("bits of it that have to be set", ge=0)] = 0
+    of: Annotated[tuple[str, ...], Spec("our commands that need it; empty: all")] = ()
     node: Annotated[
         str,
         Spec(
@@ -134,6 +141,17 @@ class DriverParameter:
     def __post_init__(self) -> None:
         if self.node:
             check_name(self.node)
+        if self.most == math.inf and not self.bits:
+            raise InputError(f"parameters: {self.name}: give most, or bits")
+
+    @property
+    def allowed(self) -> str:
+        """What it may be, in words."""
+        return f"with the bits {self.bits}" if self.bits else f"at most {self.most:g}"
+
+    def allows(self, value: float) -> bool:
+        """Whether it may have a value."""
+        return value <= self.most and (not self.bits or int(value) & self.bits == self.bits)
 
 
 @dataclass(frozen=True, slots=True)

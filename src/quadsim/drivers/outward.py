@@ -15,7 +15,7 @@ import numpy as np
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import Quat
 from quadsim.wire.axes import WORLD, attitude_out
-from quadsim.wire.standard import POSE, TWIST_STAMPED
+from quadsim.wire.standard import IMU, POSE, TWIST_STAMPED
 
 if TYPE_CHECKING:
     from quadsim.drivers.commands import DriverCommand, DriverRelay
@@ -30,8 +30,10 @@ COMMANDS = {
 }
 #: Thrust over mass that hovers, m/s^2.
 HOVERS_MPS2 = 9.80665
-#: AttitudeTarget.type_mask: what is to be ignored of it.
-IGNORE_ROLL_AND_PITCH_RATE, IGNORE_ATTITUDE = 1 | 2, 128
+#: AttitudeTarget.type_mask: what is to be ignored of it. Rates beside an attitude all count:
+#: ArduPilot stops where some are masked (GCS_MAVLink_Copter.cpp), and PX4 takes the yaw rate alone
+#: (mavlink_receiver.cpp).
+IGNORE_NOTHING, IGNORE_ATTITUDE = 0, 128
 #: By dotted names; ``header.stamp`` is in ns.
 Fields = dict[str, Any]
 
@@ -59,7 +61,7 @@ class ThrustCommand:
 
     Attributes:
         stamp_ns, sent_ns: as of :class:`VelocityCommand`.
-        q_WB: of an attitude, FLU in east, north, up, w first.
+        q_WB: FLU in east, north, up, w first; of rates the present one.
         w_B: body rates in FLU, rad/s; of an attitude its yaw rate alone.
         thrust_mps2: collective thrust over mass.
     """
@@ -72,8 +74,14 @@ class ThrustCommand:
 
 
 def _throttle(command: ThrustCommand, target: DriverCommand) -> float:
-    """Thrust as the vehicle takes it, 0 to 1: proportional, through what hovers."""
+    """Thrust as the vehicle takes it, 0 to 1: proportional, through what hovers.
+
+    A vehicle that lifts as it tilts divides it by the cosine of the tilt.
+    """
     share: float = command.thrust_mps2 / HOVERS_MPS2 * target.hover
+    if target.lifts:
+        _, x, y, _ = command.q_WB
+        share *= max(1.0 - 2.0 * (x * x + y * y), 0.0)
     return min(max(share, 0.0), 1.0)
 
 
@@ -83,10 +91,23 @@ def _mavros_thrust(command: ThrustCommand, target: DriverCommand, rates: bool) -
     return {
         "header.stamp": command.stamp_ns,
         "header.frame_id": target.frame or "map",
-        "type_mask": IGNORE_ATTITUDE if rates else IGNORE_ROLL_AND_PITCH_RATE,
+        "type_mask": IGNORE_ATTITUDE if rates else IGNORE_NOTHING,
         "orientation": [x, y, z, w],
         "body_rate": list(command.w_B),
         "thrust": _throttle(command, target),
+    }
+
+
+def _imu(command: ThrustCommand, target: DriverCommand, rates: bool) -> Fields:
+    """Imu of an attitude, body rates and specific force; of rates without orientation (REP 145)."""
+    w, x, y, z = command.q_WB
+    return {
+        "header.stamp": command.stamp_ns,
+        "header.frame_id": target.frame or "map",
+        "orientation": [x, y, z, w],
+        "orientation_covariance": [-1.0 if rates else 0.0] + 8 * [0.0],
+        "angular_velocity": list(command.w_B),
+        "linear_acceleration": [0.0, 0.0, command.thrust_mps2],
     }
 
 
@@ -183,6 +204,8 @@ _OUT: dict[tuple[str, str], Callable[[Any, DriverCommand], Fields]] = {
     (RATES, f"{_PX4}VehicleRatesSetpoint"): _px4_rates,
     (ATTITUDE, _MAVROS): lambda ours, target: _mavros_thrust(ours, target, rates=False),
     (RATES, _MAVROS): lambda ours, target: _mavros_thrust(ours, target, rates=True),
+    (ATTITUDE, IMU): lambda ours, target: _imu(ours, target, rates=False),
+    (RATES, IMU): lambda ours, target: _imu(ours, target, rates=True),
 }
 
 

@@ -21,7 +21,7 @@ from quadsim.firmware import mavlink
 from quadsim.firmware.axes import FRAMES, Rotor, attitude_out, degrees_e7, flipped, swapped
 from quadsim.firmware.bridge import Craft
 from quadsim.firmware.companion import ARDUPILOT, Companion
-from quadsim.firmware.transport import Process, TcpStream, UdpPort, explained, fail
+from quadsim.firmware.transport import Process, TcpStream, UdpPort, explained, fail, refuse_taken
 from quadsim.firmware.upload import Upload, steps_of
 from quadsim.geometry.rotation import yaw_of
 from quadsim.sim.loop import ALL_OUTSIDE
@@ -37,6 +37,8 @@ GYROS_A_LOOP = 2.0
 #: Of its calendar, s since 1970: else the day would be in the flight.
 START_TIME = "--start-time=1700000000"
 WEEK = 2300  # of GPS time; any
+#: Bit 3 of GUID_OPTIONS: the thrust of an attitude is one, not a climb rate.
+THRUST_IS_THRUST = 8
 #: Without a receiver it flies on poses of motion capture: ExternalNav for all but velocities.
 EXTERNAL_NAV = {
     "GPS1_TYPE": 0, "VISO_TYPE": 1, "VISO_POS_M_NSE": 0.05, "VISO_YAW_M_NSE": 0.05,
@@ -105,6 +107,7 @@ class ArduPilot:
         if self._executable is not None:
             self._process = Process(self._executable, self._arguments(), self.name)
             self._write_parameters(self._process.folder)
+            refuse_taken(commands.port)
             self._process.start()
         if not commands.open(START_S):
             fail(self.name, self._process, f"nothing on tcp {commands.port} in {START_S:g} s")
@@ -138,6 +141,7 @@ class ArduPilot:
             "FRAME_CLASS": FRAME_CLASSES[self._motors], "FRAME_TYPE": 1, "GPS1_TYPE": 14,
             "MOT_THST_EXPO": 1, "MOT_THST_HOVER": round(hover, 3), "INS_GYR_CAL": 1,
             "LOG_BACKEND_TYPE": 0, "FS_GCS_ENABLE": 0, "SCHED_LOOP_RATE": loop_hz,
+            "GUID_OPTIONS": THRUST_IS_THRUST,
             "GPS1_DELAY_MS": max(1, round(1000.0 * self._craft.fix_latency_s)),
         }  # fmt: skip
         if not self._craft.has_gnss:
@@ -179,28 +183,26 @@ class ArduPilot:
             FlightError: it says nothing for so long, or not what is known.
         """
         until_s = time.monotonic() + timeout_s
+        where = f"udp {self._servos.port}"
         while True:
             data = self._servos.read(0.2)
             if not data:
                 if self._process is not None:
                     self._process.check()
                 if time.monotonic() > until_s:
-                    fail(
-                        self.name,
-                        self._process,
-                        f"silent for {timeout_s:g} s on udp {self._servos.port}",
-                    )
+                    fail(self.name, self._process, f"silent for {timeout_s:g} s on {where}")
                 continue
             if len(data) != SERVOS.size or data[:2] != MAGIC.to_bytes(2, "little"):
-                fail(
-                    self.name,
-                    self._process,
-                    f"{len(data)} bytes on udp {self._servos.port} are no servo packet of 16"
-                    " channels: another version, or SERVO_32_ENABLE",
-                )
+                words = f"{len(data)} bytes on {where} are no servo packet of 16 channels"
+                others = "another version, SERVO_32_ENABLE, or a Betaflight that runs, too"
+                fail(self.name, self._process, f"{words}: {others}")
             _, _, frame, *pwm = SERVOS.unpack(data)
-            if frame <= self._frame:
+            if frame < self._frame:
+                fail(self.name, self._process, f"frame {frame} after {self._frame}: it began anew")
+            if frame == self._frame:
                 self._counts["doubled"] += 1
+                if time.monotonic() > until_s:
+                    fail(self.name, self._process, f"frame {frame} for {timeout_s:g} s on {where}")
                 continue
             self._counts["lost"] += frame - self._frame - 1 if self._frame >= 0 else 0
             self._frame = frame

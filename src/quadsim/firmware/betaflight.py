@@ -29,7 +29,7 @@ from quadsim.base.errors import FlightError, InputError
 from quadsim.base.parameters import Vec3
 from quadsim.firmware.axes import CLOCKWISE, COUNTER_CLOCKWISE, Rotor
 from quadsim.firmware.bridge import Craft
-from quadsim.firmware.transport import Process, TcpStream, UdpPort, fail
+from quadsim.firmware.transport import Process, TcpStream, UdpPort, fail, refuse_taken
 from quadsim.geometry.rotation import Quat, multiply, to_euler
 from quadsim.sim.loop import MOTORS_OUTSIDE
 
@@ -213,6 +213,7 @@ class Betaflight:
             if self._parameters is not None:
                 more = self._parameters.read_text(encoding="utf-8")
                 lines = lines.replace("save\n", f"{more}\nsave\n")
+            refuse_taken(SERIAL_PORT)
             (self._process.folder / "configuration.txt").write_text(lines, encoding="utf-8")
             self._process.run_once(["--config", "configuration.txt"], ANSWER_S)
         for _ in range(STARTS):

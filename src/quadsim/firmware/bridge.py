@@ -18,8 +18,11 @@ from numpy.typing import NDArray
 from quadsim.base.compiled import plain
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3
+from quadsim.base.records import MODE_POSITION
 from quadsim.control.airframe import AirframeParams
+from quadsim.control.turning import TurningHeading
 from quadsim.firmware.axes import Rotor, rotor_order
+from quadsim.firmware.targets import ThrustTarget
 from quadsim.geometry.geodesy import Datum
 from quadsim.geometry.rotation import Quat, from_euler, rotate, yaw_of
 from quadsim.mission.flight.flight import FlightManager
@@ -109,6 +112,9 @@ class Craft:
         imu_hz, fix_latency_s: rate of the IMU, latency of the receiver.
         has_gnss: whether it carries a receiver.
         poses: (stamp, p_W, q_WB) of a motion capture that the firmware was not sent yet.
+        thrust: attitude or rates with a thrust that go out in place of a wanted velocity; None:
+            that does.
+        takes_thrust: whether that can go out.
         p_W, v_W, q_WB: the true ones, for what a simulator in the firmware makes devices of.
     """
 
@@ -128,6 +134,9 @@ class Craft:
         self.has_gnss = gnss is not None
         self.fix_latency_s = gnss.latency_s if gnss is not None else 0.0
         self.poses: list[tuple[int, Vec3, Quat]] = []
+        self.thrust: ThrustTarget | None = None
+        self.takes_thrust = False
+        self._heading = TurningHeading()
         self.imu_hz: float = loop.scenario.imu.rate_hz
 
     def tell(self, now_ns: int, words: str, warns: bool = False) -> None:
@@ -137,9 +146,18 @@ class Craft:
     def here(self) -> np.record:
         """A setpoint: stay where the odometry says."""
         setpoint: np.record = np.zeros(1, self.setpoints.dtype)[0]
+        setpoint["mode"] = MODE_POSITION
         setpoint["p_W"] = self.odometries["p_W"][0]
         setpoint["yaw"] = plain(yaw_of)(tuple(self.odometries["q_WB"][0].tolist()))
         return setpoint
+
+    def thrust_wanted(self) -> ThrustTarget:
+        """The mission's wish of an attitude, at a heading that turns as it is wanted."""
+        wish, now_ns = self.setpoints[0], int(self.odometries["stamp_ns"][0])
+        yaw, rate = plain(yaw_of)(tuple(self.odometries["q_WB"][0].tolist())), wish["yaw_rate"]
+        heading = self._heading.turned(now_ns, yaw, float(rate))
+        q_WB = plain(from_euler)(float(wish["roll"]), float(wish["pitch"]), heading)
+        return ThrustTarget(q_WB, (0.0, 0.0, float(rate)), float(wish["thrust"]))
 
     def tell_odometry(
         self, now_ns: int, p_W: Sequence[float], v_W: Sequence[float], q_WB: Quat, w_B: Vec3
@@ -227,6 +245,7 @@ class Bridge:
         if self._tells_thrust:
             loop.flies_on = firmware.name
         self.craft = Craft(loop, vehicles, index, firmware.name)
+        self.craft.takes_thrust = self._tells_thrust
         firmware.open(self.craft)
         loop.held = True
         vehicles.outside.append((firmware.send, self.receive))

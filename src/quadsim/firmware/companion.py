@@ -11,36 +11,32 @@ import math
 from typing import Any, NamedTuple
 
 from quadsim.base.compiled import plain
+from quadsim.base.errors import FlightError
 from quadsim.base.parameters import Vec3
-from quadsim.base.records import MODE_POSITION, MODE_VELOCITY
-from quadsim.firmware.axes import (
-    attitude_in,
-    attitude_out,
-    degrees_e7,
-    flipped,
-    heading_of,
-    swapped,
-)
+from quadsim.base.records import MODE_ATTITUDE, MODE_POSITION, MODE_VELOCITY
+from quadsim.firmware.axes import attitude_in, attitude_out, degrees_e7, flipped, swapped
 from quadsim.firmware.bridge import ODOMETRY_NS, Craft, state_sigmas
 from quadsim.firmware.mavlink import Message, Port
+from quadsim.firmware.targets import TargetSender, Throttle
 from quadsim.firmware.upload import Upload
 from quadsim.geometry.rotation import Quat, to_euler
 from quadsim.mission.flight.states import LANDINGS
 
 TICK_NS, SECOND_NS = 20_000_000, 1_000_000_000
+#: If by then another autopilot was heard alone, its number is wrong.
+STRANGE_NS = 5 * SECOND_NS
 #: Deviations that are taken for the firmware's, m, m/s, rad: it states none of its own.
 SIGMAS = (0.3, 0.2, 0.03)
 #: Those while motion capture shows it where it is.
 SEEN_SIGMAS = (0.03, 0.1, 0.02)
 #: So far it may be from the reference before that waits, in height, m.
 APART_M = 0.2
-#: Bits of type_mask that say what is not wanted (POSITION_TARGET_TYPEMASK).
-NO_PLACE, NO_ACCELERATION, NO_YAW, NO_YAW_RATE = 7, 448, 1024, 2048
 FORCE = 21196.0  # of MAV_CMD_COMPONENT_ARM_DISARM
 #: A covariance that is not stated: the receiver has a parameter for it.
 UNKNOWN = (math.nan,) + (0.0,) * 20
 MODE_NUMBERED, ARMED = 1, 128  # MAV_MODE_FLAG
 ACCEPTED = 0
+AUTOPILOT_ID = 1  # MAV_COMP_ID_AUTOPILOT1: others on board say heartbeats and poses, too
 
 
 class Ways(NamedTuple):
@@ -51,18 +47,20 @@ class Ways(NamedTuple):
         land: that lands here.
         auto: that flies an uploaded mission.
         takes_off: by MAV_CMD_NAV_TAKEOFF, not by a setpoint in the air.
+        throttle: what it makes of thrusts.
     """
 
     guided: tuple[int, int]
     land: tuple[int, int]
     auto: tuple[int, int]
     takes_off: bool
+    throttle: Throttle
 
 
 #: Modes GUIDED, LAND and AUTO (ArduCopter/mode.h).
-ARDUPILOT = Ways((4, 0), (9, 0), (3, 0), True)
+ARDUPILOT = Ways((4, 0), (9, 0), (3, 0), True, Throttle(0.15, 0.95, True))
 #: Main modes OFFBOARD, and AUTO with its sub modes LAND and MISSION (px4_custom_mode.h).
-PX4 = Ways((6, 0), (4, 6), (4, 4), False)
+PX4 = Ways((6, 0), (4, 6), (4, 4), False, Throttle(0.0, 1.0, False))
 
 
 class Companion:
@@ -90,6 +88,7 @@ class Companion:
     ) -> None:
         self._port, self._craft, self._ways, self._system = port, craft, ways, system
         self._upload = upload
+        self._targets = TargetSender(port, system, craft.airframe, ways.throttle)
         craft.manager.goes_along = upload is not None
         self.armed = self.ready = self._heard = self._prearmed = False
         self._mode: tuple[int, int] | None = None
@@ -119,8 +118,18 @@ class Companion:
     # what it says
 
     def take(self, message: Message, now_ns: int) -> None:
-        """Take a message of the autopilot."""
-        if message.get_srcSystem() != self._system:
+        """Take a message of the autopilot.
+
+        Raises:
+            FlightError: another autopilot speaks, and not this one.
+        """
+        system, component = message.get_srcSystem(), message.get_srcComponent()
+        if (system, component) != (self._system, AUTOPILOT_ID):
+            if component == AUTOPILOT_ID and not self._heard and now_ns > STRANGE_NS:
+                raise FlightError(
+                    f"{self._craft.name}: it is number {system}, {self._system} wanted:"
+                    " set MAV_SYSID (ArduPilot 4.6: SYSID_THISMAV, PX4: MAV_SYS_ID)"
+                )
             return
         take = getattr(self, f"_take_{message.get_type().lower()}", None)
         if take is not None:
@@ -129,8 +138,6 @@ class Companion:
             self._upload.take(message)
 
     def _take_heartbeat(self, message: Message, now_ns: int) -> None:
-        if message.get_srcComponent() != 1:
-            return
         self._heard, number = True, message.custom_mode
         self.armed = bool(message.base_mode & ARMED)
         px4 = self._ways is PX4
@@ -323,21 +330,17 @@ class Companion:
             self._long(names.MAV_CMD_REQUEST_MESSAGE, origin)
 
     def _set_target(self) -> None:
-        """Send the mission's wish, NED about the firmware's origin."""
-        setpoint = self._craft.setpoints[0]
-        mode = int(setpoint["mode"])
+        """Send the mission's wish; on the ground: stay."""
+        setpoint, craft = self._craft.setpoints[0], self._craft
         if self._origin_W is None:
             return
-        if mode not in (MODE_POSITION, MODE_VELOCITY):  # on the ground: stay
-            setpoint, mode = self._craft.here(), MODE_POSITION
-        held = mode == MODE_POSITION
-        mask = NO_YAW_RATE if held else NO_PLACE | NO_ACCELERATION | NO_YAW
-        x, y, z = self._origin_W
-        p_W = setpoint["p_W"].tolist()
-        place = swapped((p_W[0] - x, p_W[1] - y, p_W[2] - z))
-        frame = self._port.messages.MAV_FRAME_LOCAL_NED
-        self._port.send(
-            "set_position_target_local_ned", 0, self._system, 1, frame, mask, *place,
-            *swapped(setpoint["v_W"].tolist()), *swapped(setpoint["a_W"].tolist()),
-            heading_of(float(setpoint["yaw"])) % (2.0 * math.pi), -float(setpoint["yaw_rate"]),
-        )  # fmt: skip
+        mode = int(setpoint["mode"])
+        if mode != MODE_VELOCITY:
+            craft.thrust = None
+        if craft.thrust is not None:
+            self._targets.send_thrust(craft.thrust)
+        elif mode == MODE_ATTITUDE:
+            self._targets.send_thrust(craft.thrust_wanted())
+        else:
+            known = mode in (MODE_POSITION, MODE_VELOCITY)
+            self._targets.send_motion(setpoint if known else craft.here(), self._origin_W)

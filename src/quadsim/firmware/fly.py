@@ -61,6 +61,7 @@ class FirmwareChoice:
     executable: str = ""
     parameters: str = ""
     port: str = ""
+    rate: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse a name that is none."""

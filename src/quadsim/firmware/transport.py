@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -22,8 +24,10 @@ from quadsim.base.extras import need
 HOST = "127.0.0.1"
 #: Most bytes of a packet.
 LARGEST = 65536
-#: What a firmware that is asked to stop is given, s.
-STOP_S = 2.0
+#: What a firmware that is asked to stop is given, s: it has nothing to keep.
+STOP_S = 0.3
+#: Time in which the other end of a connection has to take what is sent, s.
+WRITE_S = 5.0
 #: A connection breaks so long before its process has ended, s.
 DYING_S = 0.3
 
@@ -60,6 +64,19 @@ def _bound(kind: socket.SocketKind, host: str, port: int) -> socket.socket:
         name = "udp" if kind == socket.SOCK_DGRAM else "tcp"
         raise InputError(f"port {name} {host}:{port}: {error.strerror}") from None
     return made
+
+
+def refuse_taken(port: int) -> None:
+    """Refuse a TCP port at which somebody else's firmware would be found.
+
+    Raises:
+        InputError: somebody listens there.
+    """
+    try:
+        _bound(socket.SOCK_STREAM, HOST, port).close()
+    except InputError as error:
+        words = "another firmware runs: end it, or fly it without --executable"
+        raise InputError(f"{error}; {words}") from None
 
 
 class UdpPort:
@@ -171,9 +188,11 @@ class TcpStream:
         if self._connection is None:
             return
         try:
-            self._connection.setblocking(True)
+            self._connection.settimeout(WRITE_S)
             self._connection.sendall(data)
             self._connection.setblocking(False)
+        except TimeoutError:
+            raise FlightError(f"port tcp {self.port}: nothing taken for {WRITE_S:g} s") from None
         except OSError as error:
             raise FlightError(f"port tcp {self.port}: {error.strerror}") from None
 
@@ -239,6 +258,10 @@ APART: dict[str, Any] = (
 )
 
 
+#: It ends with the thread that started it, even if that is killed (prctl, PR_SET_PDEATHSIG).
+WITH_US = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
+
+
 class Process:
     """A firmware's executable, in a scratch folder of its own; what it prints is kept there.
 
@@ -262,7 +285,8 @@ class Process:
         self._name, self._environment = name, environment or {}
         self._scratch = tempfile.TemporaryDirectory(prefix=f"quadsim-{name}-")
         self.folder = Path(self._scratch.name)
-        self._command = [str(executable.resolve()), *arguments]
+        self._executable = str(executable.resolve())
+        self._command = [*WITH_US, self._executable, *arguments]
         self._running: subprocess.Popen[bytes] | None = None
 
     def run_once(self, arguments: Sequence[str], timeout_s: float) -> None:
@@ -274,11 +298,11 @@ class Process:
         with (self.folder / "configure.txt").open("wb") as log:
             try:
                 subprocess.run(
-                    [self._command[0], *arguments], cwd=self.folder, stdin=subprocess.DEVNULL,
+                    [self._executable, *arguments], cwd=self.folder, stdin=subprocess.DEVNULL,
                     stdout=log, stderr=log, timeout=timeout_s, check=False,
                 )  # fmt: skip
             except OSError as error:
-                raise InputError(f"{self._command[0]}: {error.strerror}") from None
+                raise InputError(f"{self._executable}: {error.strerror}") from None
             except subprocess.TimeoutExpired:
                 raise FlightError(
                     f"{self._name}: does not take its configuration in {timeout_s:g} s"
@@ -290,6 +314,8 @@ class Process:
         Raises:
             InputError: it is no executable of this machine.
         """
+        if not os.access(self._executable, os.X_OK):
+            raise InputError(f"{self._executable}: {os.strerror(errno.EACCES)}")
         with (self.folder / "output.txt").open("wb") as log:
             try:
                 self._running = subprocess.Popen(
@@ -297,7 +323,7 @@ class Process:
                     stderr=log, env={**os.environ, **self._environment}, **APART,
                 )  # fmt: skip
             except OSError as error:
-                raise InputError(f"{self._command[0]}: {error.strerror}") from None
+                raise InputError(f"{self._executable}: {error.strerror}") from None
 
     def check(self) -> None:
         """See that it still runs.

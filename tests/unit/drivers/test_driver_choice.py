@@ -330,7 +330,7 @@ def test_a_pose_is_relayed_to_mavros_as_it_is(driver):
 def test_ardupilot_is_asked_in_its_own_words():
     ours, px4 = load_driver("mavros_ardupilot"), load_driver("mavros")
     assert [ours.service(name).mode for name in ("offboard", "land")] == ["GUIDED", "LAND"]
-    assert [p.name for p in ours.parameters] == ["GUID_TIMEOUT"]
+    assert [p.name for p in ours.parameters] == ["GUID_TIMEOUT", "GUID_OPTIONS"]
     assert [p.name for p in px4.parameters] == ["COM_OF_LOSS_T"]
     (field,) = (topic for topic in ours.topics if topic.ours == "imu/mag")
     assert field.scale == 1e-10  # milligauss times 1000 where it is to be times 1e-7
@@ -889,7 +889,7 @@ def test_mavros_gets_attitude_or_rates_as_they_are_with_the_rest_masked():
     said = sent_as(attitude, THRUST)
     w, x, y, z = THRUST.q_WB
     assert said["orientation"] == [x, y, z, w]
-    assert said["type_mask"] == 3  # IGNORE_ROLL_RATE | IGNORE_PITCH_RATE
+    assert said["type_mask"] == 0  # ArduPilot stops where one rate alone is masked
     assert said["thrust"] == pytest.approx(0.55)
     said = sent_as(rates, THRUST)
     assert said["type_mask"] == 128  # IGNORE_ATTITUDE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
@@ -21,6 +22,7 @@ from quadsim.hil.guard.setpoints import ThrustSetpoint
 from quadsim.ros.drivers import outputs as module
 from quadsim.ros.drivers.inputs import DriverPlace, find_source, origin_shift
 from quadsim.ros.drivers.outputs import Outputs
+from quadsim.ros.drivers.parameters import FlightParameters
 from quadsim.ros.messages.setpoint_messages import make_setpoint
 
 TRACKING = "motion_capture_tracking_interfaces/msg/NamedPoseArray"
@@ -127,3 +129,21 @@ def test_what_goes_beyond_the_guards_file_does_not(outputs, thrust):
     assert made.sent == 0
     outlet.publish.assert_not_called()
     assert made.gate.refused
+
+
+@pytest.mark.parametrize(
+    ("sent", "value", "level", "words"),
+    [
+        ((), 0.0, 0, ""),  # no attitude goes out
+        (("command_rates/safe",), 0.0, 2, "GUID_OPTIONS of the flight controller is 0; allowed: w"),
+        (("command_rates/safe",), 12.0, 0, ""),
+        (("command_attitude/safe",), math.nan, 1, "see that it is with the bits 8"),
+    ],
+)
+def test_a_thrust_needs_the_bit_that_makes_it_one(sent, value, level, words):
+    driver = load_driver("mavros_ardupilot")
+    made = FlightParameters(MagicMock(), [driver], lambda driver, name: name, sent)
+    made._values |= {"GUID_TIMEOUT": 0.5, "GUID_OPTIONS": value}
+    found, said = made.judge()
+    assert found == level
+    assert words in said

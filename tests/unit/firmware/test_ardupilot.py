@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import math
 import os
+import socket
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from quadsim.base.errors import FlightError, InputError
-from quadsim.firmware import ardupilot
-from quadsim.firmware.transport import Process
+from quadsim.firmware import ardupilot, transport
+from quadsim.firmware.transport import WITH_US, Process
 from quadsim.firmware.upload import steps_of
 from quadsim.geometry.geodesy import Datum
 from quadsim.mission.items import Goto, Hover, Land, Takeoff
@@ -21,6 +24,14 @@ from quadsim.mission.waypoint import ReturnHome
 
 pytest.importorskip("pymavlink")
 from pymavlink.dialects.v20 import ardupilotmega as mavlink
+
+
+def until(condition):
+    """Wait for what comes about within a minute."""
+    end_s = time.monotonic() + 60.0
+    while not condition():
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
 
 
 def test_the_line_has_what_the_firmware_looks_for():
@@ -117,6 +128,7 @@ def test_doubled_packets_are_counted_and_change_nothing(stand_in, fly):
     [
         ({"stop": 500}, "ardupilot: ended with status 7; it said: an internal error"),
         ({"magic": True}, "no servo packet of 16 channels"),
+        ({"number": 7}, "it is number 7, 1 wanted: set MAV_SYSID"),
     ],
 )
 def test_a_firmware_that_stops_or_is_another_is_named(stand_in, fly, faults, words):
@@ -156,9 +168,69 @@ def test_it_is_scheduled_with_us_and_spared_by_ctrl_c(tmp_path):
     assert (pid == group, session) == (True, os.getsid(0))
 
 
-def test_a_taken_port_is_named(fly):
-    import socket
+PARENT = """
+import sys, time
+from pathlib import Path
+from quadsim.firmware.transport import Process
+Process(Path(sys.argv[1]), [], "ardupilot").start()
+print("started", flush=True)
+time.sleep(60)
+"""
 
+
+@pytest.mark.skipif(not WITH_US, reason="needs setpriv")
+def test_it_ends_where_we_are_killed(tmp_path):
+    """Else it would hold the ports, and the next flight would command it."""
+    path, ids = tmp_path / "firmware.sh", tmp_path / "pid"
+    path.write_text(f"#!/bin/sh\ntrap '' TERM\necho $$ > {ids}.new; mv {ids}.new {ids}\nsleep 60\n")
+    path.chmod(0o755)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(path)], env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
+    try:
+        until(ids.exists)
+    finally:
+        parent.kill()
+        parent.wait()
+    status = Path(f"/proc/{ids.read_text().strip()}/stat")
+    until(lambda: not status.exists() or status.read_text().split()[2] == "Z")
+
+
+def test_a_firmware_that_runs_is_not_commanded_in_place_of_ours(stand_in, fly):
+    words = r"port tcp 127\.0\.0\.1:5760: .*; another firmware runs: end it"
+    with socket.create_server(("127.0.0.1", 5760)), pytest.raises(InputError, match=words):
+        fly("ardupilot", stand_in("ardupilot"))
+
+
+@pytest.mark.parametrize(
+    ("faults", "words"),
+    [({"anew": 900}, "frame 0 after 899: it began anew"), ({"stuck": 900}, "frame 899 for 0.5 s")],
+)
+def test_frames_that_do_not_go_on_end_the_flight(stand_in, fly, monkeypatch, faults, words):
+    """Counted as doubled ones, they would have been waited for without end."""
+    monkeypatch.setattr(ardupilot, "ANSWER_S", 0.5)
+    with pytest.raises(FlightError, match=words):
+        fly("ardupilot", stand_in("ardupilot", **faults))
+
+
+def test_who_takes_nothing_is_named(monkeypatch):
+    monkeypatch.setattr(transport, "WRITE_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        stream = transport.TcpStream(server.getsockname()[1], listens=False)
+        assert stream.open(1.0)
+        with pytest.raises(FlightError, match=r"nothing taken for 0\.1 s"):
+            stream.write(bytes(100_000_000))
+        stream.close()
+
+
+def test_others_on_board_are_not_taken_for_the_autopilot(stand_in, fly):
+    """A camera or computer has the vehicle's number, and heartbeats of its own."""
+    _, loops, _ = fly("ardupilot", stand_in("ardupilot", camera=True), duration_s=40.0)
+    assert loops[0].manager.finished
+    assert "camera" not in " ".join(event.message for event in loops[0].events)
+
+
+def test_a_taken_port_is_named(fly):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 9002))
         with pytest.raises(InputError, match=r"port udp 127\.0\.0\.1:9002: Address already in use"):

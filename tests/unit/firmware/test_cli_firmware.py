@@ -63,6 +63,8 @@ def test_a_rehearsal_is_flown_by_firmware_on_poses_of_motion_capture(name, stand
     [
         (["--firmware", "inav"], "firmware 'inav'; known: betaflight, ardupilot, px4"),
         (["--executable", "/no/px4"], "only with firmware"),
+        (["--rate", 0.5], "--rate: only with --firmware"),
+        (["--firmware", "betaflight", "--rate", 0.5, "--dds"], "not with --dds, which is in real"),
         (["--firmware", "ardupilot", "--executable", "/no/px4"], "/no/px4: there is no such file"),
     ],
 )

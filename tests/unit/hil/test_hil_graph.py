@@ -193,6 +193,11 @@ def test_a_real_vehicle_needs_brakes_of_its_own(structure, text, words, tmp_path
         ({"drivers": "mocap"}, "drivers: mocap: none of them takes command_velocity/safe"),
         ({"drivers": "mavros", "lidar_position": "1,2"}, "lidar_position: '1,2'; allowed: 3 num"),
         ({"drivers": "mavros", "level": "yes"}, "level: 'yes'; allowed: true, false"),
+        (
+            {"structure": "sil", "setpoints": "rates"},
+            "setpoints: the stand-in has attitudes and rates with firmware alone",
+        ),
+        ({"structure": "sil", "setpoints": "thrust"}, "setpoints: 'thrust'; allowed: position"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_named(values, words):
@@ -217,6 +222,13 @@ def test_the_driver_holds_commands_to_the_guards_file(tmp_path):
     for name in ("guard", "driver"):
         assert nodes[name].parameters["limits.speed_max_mps"] == 0.5
         assert nodes[name].parameters["watch.late_s"] == 0.05
+
+
+def test_the_stand_in_with_firmware_takes_attitudes():
+    specs = described(structure="sil", setpoints="attitude,position", firmware="ardupilot")
+    given = {spec.executable: spec.parameters.get("setpoints") for spec in specs}
+    assert given["driver"] == ["attitude"]
+    assert given["guard"] == ["attitude", "position"]
 
 
 def test_motion_capture_goes_into_the_autopilot_where_that_is_asked():

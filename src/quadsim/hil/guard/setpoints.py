@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.base.parameters import Vec3
+from quadsim.control.turning import TurningHeading
 from quadsim.geometry.rotation import Quat, from_euler, rotate, to_euler, yaw_of
 from quadsim.hil.guard.faults import BEYOND_RAD
 from quadsim.hil.guard.law import Moment, room_about
@@ -41,7 +42,7 @@ class ThrustSetpoint:
 
     Attributes:
         kind: ``attitude`` or ``rates``.
-        q_WB: of an attitude.
+        q_WB: of an attitude; of rates that the guard lets pass the present one.
         w_B: body rates in FLU, rad/s; of an attitude (0, 0, yaw rate).
         thrust_mps2: collective thrust over mass, along body z.
     """
@@ -116,6 +117,7 @@ class SetpointWatch:
         self.taken_over = False
         self.reach_W: Array = np.zeros((0, 3))
         self._passed_ns: int | None = None
+        self._heading = TurningHeading()
 
     def _force_s(self, age_s: float) -> float:
         """For how long a setpoint of now may act, if the next one is none."""
@@ -150,5 +152,6 @@ class SetpointWatch:
         self._passed_ns, self.reach_W = now_ns, pose.p_W + reach_W
         if setpoint.kind == ATTITUDE:  # of its heading the rate alone counts
             roll, pitch, _ = to_euler(setpoint.q_WB)
-            setpoint = replace(setpoint, q_WB=from_euler(roll, pitch, yaw_of(pose.q_WB)))
-        return setpoint, room_m
+            yaw = self._heading.turned(now_ns, yaw_of(pose.q_WB), setpoint.w_B[2])
+            return replace(setpoint, q_WB=from_euler(roll, pitch, yaw)), room_m
+        return replace(setpoint, q_WB=pose.q_WB), room_m

@@ -19,6 +19,7 @@ from quadsim.base.parameters import Vec3
 from quadsim.estimation.eskf.input_validation import accept
 from quadsim.estimation.eskf.layout import EXTERNAL_ATTITUDE, EXTERNAL_POSITION
 from quadsim.firmware.fly import Flown
+from quadsim.firmware.targets import ThrustTarget
 from quadsim.geometry.rotation import Quat, multiply
 from quadsim.hil.rehearsal.motion_capture import MotionCapture, MotionCaptureParams, SeenPose
 from quadsim.hil.rehearsal.parameters import DEAF, TroubleParams
@@ -50,12 +51,13 @@ class Telemetry(NamedTuple):
 
 
 class VehicleCommand(NamedTuple):
-    """What the vehicle is told: a velocity in W and a yaw rate; or to land."""
+    """What the vehicle is told: a velocity in W and a yaw rate, or a thrust; or to land."""
 
     stamp_ns: int
     v_W: Vec3
     yaw_rate_radps: float
     land: bool = False
+    thrust: ThrustTarget | None = None
 
 
 def varied(scenario: Scenario, mass_share: float, gain_share: float) -> Scenario:
@@ -212,8 +214,22 @@ class StandIn(ClosedLoop):
         manager = self.manager
         if command.land and not self.is_deaf:
             self.refused = manager.land() or ""
+        elif command.thrust is not None:
+            self.refused = self._obey_thrust(command.thrust)
         else:
             x, y, z = command.v_W
             cos, sin = math.cos(self.turned_rad), math.sin(self.turned_rad)
             v_W = (cos * x - sin * y, sin * x + cos * y, z)
             self.refused = manager.command_velocity(v_W, command.yaw_rate_radps) or ""
+            if self._craft is not None:
+                self._craft.thrust = None
+
+    def _obey_thrust(self, target: ThrustTarget) -> str:
+        """Let firmware fly an attitude or rates, and our mission want what comes of it."""
+        craft = self._craft
+        if craft is None or not craft.takes_thrust:
+            return "attitudes and rates are flown by ArduPilot and PX4 alone"
+        x, y, z = craft.odometries["v_W"][0].tolist()
+        refused = self.manager.command_velocity((x, y, z), 0.0)
+        craft.thrust = target if refused is None else None
+        return refused or ""

@@ -51,8 +51,9 @@ class VehicleSide:
         self._flown = None
         if (firmware := rehearsal.firmware) is not None:
             self._flown = flown_by(
-                firmware.name, scenario, firmware.executable, firmware.parameters, firmware.port
-            )
+                firmware.name, scenario, firmware.executable, firmware.parameters, firmware.port,
+                firmware.rate,
+            )  # fmt: skip
         try:
             self.vehicle = StandIn(
                 scenario, params.motion_capture, params.dead_reckoning_s, self._flown

@@ -147,7 +147,7 @@ class Outputs:
         for line in lost([*self.services.needs, *needs]):
             node.get_logger().error(line)
         self.relay = Relay(node, drivers, relay, self._full) if relay else None
-        self._parameters = FlightParameters(node, drivers, self._full)
+        self._parameters = FlightParameters(node, drivers, self._full, wanted)
         self._ready: Any = None
         if self._outlets:
             _ = node.events  # made now: not between a fault and what is told of it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from rcl_interfaces.msg import ParameterType
@@ -37,16 +37,23 @@ class FlightParameters:
         node: whose clients they are.
         drivers: their files.
         full: full name of a driver's node.
+        sent: our commands that go out.
     """
 
     def __init__(
-        self, node: QuadsimNode, drivers: Sequence[Driver], full: Callable[[Driver, str], str]
+        self,
+        node: QuadsimNode,
+        drivers: Sequence[Driver],
+        full: Callable[[Driver, str], str],
+        sent: Collection[str] = (),
     ) -> None:
         self._asked_s = -math.inf
         self._values: dict[str, float] = {}
         self._known: list[tuple[DriverParameter, str, Any]] = []
         for driver in drivers:
             for said in driver.parameters:
+                if said.of and not set(said.of) & set(sent):
+                    continue
                 name = full(driver, said.node) if said.node else ""
                 client = None
                 if name:
@@ -76,12 +83,12 @@ class FlightParameters:
         unread = []
         for said, name, _ in self._known:
             value = self._values.get(said.name, math.nan)
-            if value > said.most:
+            if not math.isnan(value) and not said.allows(value):
                 return 2, (
-                    f"{said.name} of the flight controller is {value:g}; allowed: at most"
-                    f" {said.most:g}: {said.why}"
+                    f"{said.name} of the flight controller is {value:g}; allowed: {said.allowed}:"
+                    f" {said.why}"
                 )
             if math.isnan(value):
                 whence = f"could not be read from {name}" if name else "cannot be read by this link"
-                unread.append(f"{said.name} {whence}; see that it is at most {said.most:g}")
+                unread.append(f"{said.name} {whence}; see that it is {said.allowed}")
         return (1, "; ".join(unread)) if unread else (0, "")

@@ -93,7 +93,8 @@ def options_for(rehearsal: Rehearsal, folder: Path, bag: Path | None) -> HilOpti
 
 
 def _source_of(firmware: FirmwareChoice | None) -> FirmwareSource:
-    return FirmwareSource() if firmware is None else FirmwareSource(*astuple(firmware))
+    """The arguments of the graph, which flies in real time."""
+    return FirmwareSource() if firmware is None else FirmwareSource(*astuple(firmware)[:4])
 
 
 class FlightTime:

@@ -167,7 +167,11 @@ def _vehicles(options: HilOptions) -> list[HilVehicle]:
                 f"{given} with structure {structure}, whose vehicle stands in; allowed: none"
                 " and one, or structure hil"
             )
-        return [hil_vehicle(VEHICLE, "stand_in", STAND_IN, options.pose, (0.0, 0.0, 0.0))]
+        stands_in = hil_vehicle(VEHICLE, "stand_in", STAND_IN, options.pose, (0.0, 0.0, 0.0))
+        _refuse_setpoints(options, stands_in)
+        if {*options.setpoints} - {POSITION} and not options.firmware.firmware:
+            raise InputError("setpoints: the stand-in has attitudes and rates with firmware alone")
+        return [stands_in]
     if not chain:
         raise InputError(
             f"drivers: none with structure {structure}; give those of the vehicle, such as"
@@ -187,13 +191,24 @@ def _vehicles(options: HilOptions) -> list[HilVehicle]:
         hil_vehicle(name, chain, place.strip() or "/", options.pose, origins[3 * k : 3 * k + 3])
         for k, (name, place) in enumerate(zip(names, places, strict=True))
     ]
+    _refuse_setpoints(options, vehicles[0])
+    refuse_shared(vehicles)
+    return vehicles
+
+
+def _refuse_setpoints(options: HilOptions, vehicle: HilVehicle) -> None:
+    """Refuse setpoints that the vehicle cannot be told.
+
+    Raises:
+        InputError: an unknown kind, or no driver takes it.
+    """
     for kind in options.setpoints:
         if kind not in KINDS:
             raise InputError(f"setpoints: {kind!r}; allowed: {', '.join(KINDS)}")
-        if kind != POSITION and not vehicles[0].takes(SETPOINTS[kind]):
-            raise InputError(f"setpoints: drivers {chain}: none of them takes {SETPOINTS[kind]}")
-    refuse_shared(vehicles)
-    return vehicles
+        if kind != POSITION and not vehicle.takes(SETPOINTS[kind]):
+            raise InputError(
+                f"setpoints: drivers {vehicle.chain}: none of them takes {SETPOINTS[kind]}"
+            )
 
 
 def _guards(options: HilOptions) -> list[GuardParams]:

@@ -31,6 +31,13 @@ Joystick = Annotated[
         unset="nobody steers",
     ),
 ]
+Auto = Annotated[
+    bool,
+    Option("ArduPilot flies the mission itself: uploaded, in mode AUTO, without our setpoints"),
+]
+FirmwareRate = Annotated[
+    float, Option("simulated over wall time, of Betaflight and of boards", gt=0.0, le=1.0)
+]
 LaunchSeed = Annotated[int | None, Option("seed of all randomness", ge=0, unset=SCENARIO_SAYS)]
 
 
@@ -221,6 +228,13 @@ class FirmwareSource:
         if any(others):
             raise InputError("executable, firmware parameters, port: only with firmware")
         return None
+
+
+@dataclass(frozen=True)
+class FirmwareFlight(FirmwareSource):
+    """A firmware that flies a scenario, and who leads it through the mission."""
+
+    auto: Auto = False
 
 
 @dataclass(frozen=True)

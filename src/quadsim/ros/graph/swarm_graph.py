@@ -18,7 +18,7 @@ from quadsim.ros.graph.options import (
     SIM,
     Arm,
     CrazyswarmOptions,
-    FirmwareSource,
+    FirmwareFlight,
     GraphOptions,
     Record,
     ScenarioOptions,
@@ -56,7 +56,7 @@ def describe_swarm(
     scenario: Scenario,
     options: GraphOptions,
     how: SwarmOptions | None = None,
-    source: FirmwareSource | None = None,
+    source: FirmwareFlight | None = None,
     offered: CrazyswarmOptions | None = None,
 ) -> list[NodeSpec]:
     """Nodes of a swarm's graph: the swarm, and the recorder if there is a bag.
@@ -85,7 +85,7 @@ def describe_swarm(
         "paused": options.paused,
         "auto_start": options.arm,
         **asdict(how or SwarmOptions()),
-        **asdict(source or FirmwareSource()),
+        **asdict(source or FirmwareFlight()),
         **asdict(offered or CrazyswarmOptions()),
     }
     nodes = [NodeSpec("swarm", "/", parameters)]
@@ -124,7 +124,7 @@ class SwarmLaunch:
 class FirmwareLaunch:
     """Arguments of ``firmware.launch.py``."""
 
-    source: FirmwareSource = field(default_factory=lambda: FirmwareSource("ardupilot"))
+    source: FirmwareFlight = field(default_factory=lambda: FirmwareFlight("ardupilot"))
     scenario: ScenarioOptions = field(default_factory=ScenarioOptions)
     count: int | None = option(None, "vehicles", ge=1, le=100, unset=SCENARIO_SAYS)
     rate: float = option(1.0, "simulated over wall time; 0 is as fast as possible", ge=0.0)

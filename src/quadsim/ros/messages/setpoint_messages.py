@@ -35,6 +35,8 @@ def read_attitude_setpoint(message: MultiDOFJointTrajectory) -> ThrustSetpoint:
 def read_rates_setpoint(message: MultiDOFJointTrajectory) -> ThrustSetpoint:
     """Of ``command_rates``: angular velocity (FLU) and acceleration along z of its first point.
 
+    The guard says the present attitude beside, by the transform.
+
     Raises:
         MessageError: a part or a number is missing.
     """
@@ -44,7 +46,11 @@ def read_rates_setpoint(message: MultiDOFJointTrajectory) -> ThrustSetpoint:
     w_B, thrust = xyz(point.velocities[0].angular), point.accelerations[0].linear.z
     if not math.isfinite(sum(w_B) + thrust):
         raise MessageError("a rate or the thrust is not finite")
-    return ThrustSetpoint(RATES, LEVEL, w_B, thrust)
+    q_WB = LEVEL
+    if point.transforms:
+        said = point.transforms[0].rotation
+        q_WB = (said.w, said.x, said.y, said.z)
+    return ThrustSetpoint(RATES, q_WB, w_B, thrust)
 
 
 #: What reads a setpoint of each kind.

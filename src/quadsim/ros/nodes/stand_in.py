@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from sensor_msgs.msg import Imu
 from std_msgs.msg import Bool
 from std_srvs.srv import SetBool, Trigger
 
@@ -21,14 +22,16 @@ from quadsim.base.compiled import new_record
 from quadsim.base.files import find_world
 from quadsim.base.parameters import Vec3
 from quadsim.base.records import KINEMATICS
+from quadsim.firmware.targets import ThrustTarget
 from quadsim.hil.rehearsal.rehearsal import load_rehearsal, refuse_on_dds
 from quadsim.hil.rehearsal.stand_in import Telemetry, VehicleCommand
 from quadsim.hil.rehearsal.stopping import Stop
 from quadsim.hil.rehearsal.vehicle_side import VehicleSide
 from quadsim.ros.graph.options import FirmwareSource
-from quadsim.ros.messages.cdr import MessageError, stamp_of
+from quadsim.ros.messages.cdr import MessageError, stamp_of, xyz
 from quadsim.ros.messages.commands import read_velocity_command
 from quadsim.ros.messages.conversion import OdometryWriter
+from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.latency import Latency
@@ -53,6 +56,10 @@ TRACKER = Topic("vrpn_mocap/quad/pose", "geometry_msgs/msg/PoseStamped", DRIVER,
 OFFBOARD = Topic("mavros/offboard", "std_msgs/msg/Bool", qos.RELIABLE, qos.RELIABLE, ())
 SETPOINT = Topic(
     "mavros/setpoint_velocity/cmd_vel", "geometry_msgs/msg/TwistStamped", qos.RELIABLE,
+    qos.best_effort(qos.RELIABLE), (),
+)  # fmt: skip
+THRUST = Topic(
+    "mavros/setpoint_raw/attitude", "sensor_msgs/msg/Imu", qos.RELIABLE,
     qos.best_effort(qos.RELIABLE), (),
 )  # fmt: skip
 
@@ -159,6 +166,7 @@ class StandInNode(QuadsimNode):
             mover.name: Other(self, mover.name) for mover in self.rehearsal.field.movers
         }
         self.listen(SETPOINT, self._on_setpoint)
+        self.listen(THRUST, self._on_thrust, raw=False)
         self.create_service(SetBool, "mavros/cmd/arming", self._on_arm)
         self.create_service(Trigger, "mavros/set_mode/offboard", self._on_offboard)
         self.create_service(Trigger, "mavros/set_mode/land", self._on_land)
@@ -206,6 +214,18 @@ class StandInNode(QuadsimNode):
         if not math.isfinite(sum(v_W) + yaw_rate):
             raise MessageError("a number in it is not finite")
         self._side.commands.send(self._now_ns(), VehicleCommand(stamp_of(payload), v_W, yaw_rate))
+
+    def _on_thrust(self, message: Imu) -> None:
+        """An attitude, or body rates, is at the transmitter."""
+        stamp_ns = stamp_ns_of(message.header.stamp)
+        self._latency.answered(stamp_ns, time.monotonic_ns())
+        q, w_B = message.orientation, xyz(message.angular_velocity)
+        rates = message.orientation_covariance[0] < 0.0
+        target = ThrustTarget((q.w, q.x, q.y, q.z), w_B, message.linear_acceleration.z, rates)
+        if not math.isfinite(sum(target.q_WB) + sum(w_B) + target.thrust_mps2):
+            raise MessageError("a number in it is not finite")
+        told = VehicleCommand(stamp_ns, (0.0, 0.0, 0.0), 0.0, thrust=target)
+        self._side.commands.send(self._now_ns(), told)
 
     # ---- time ----------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from quadsim.base.errors import FlightError, InputError
 from quadsim.base.parameters import Spec
 from quadsim.drivers.crazyflies import numbered, robots_of
 from quadsim.firmware.fly import Flown, flown_by
-from quadsim.ros.graph.options import CrazyswarmOptions, FirmwareSource, SwarmOptions
+from quadsim.ros.graph.options import CrazyswarmOptions, FirmwareFlight, SwarmOptions
 from quadsim.ros.graph.vehicles import vehicle_namespaces
 from quadsim.ros.messages.world import make_clock, make_datum
 from quadsim.ros.nodes.description import Description
@@ -45,7 +45,7 @@ STATUS_TICKS = 10
 
 
 @dataclass(frozen=True)
-class SwarmNodeParams(CrazyswarmOptions, FirmwareSource, SwarmOptions):
+class SwarmNodeParams(CrazyswarmOptions, FirmwareFlight, SwarmOptions):
     """How the node runs."""
 
     count: Annotated[int, Spec("vehicles; 0: as the scenario says", ge=0, le=1000)] = 0
@@ -134,7 +134,7 @@ class SwarmNode(QuadsimNode):
         if params.firmware:
             self._flown = flown_by(
                 params.firmware, scenario, params.executable, params.firmware_parameters,
-                params.port, params.rate or 1.0,
+                params.port, params.rate or 1.0, params.auto,
             )  # fmt: skip
         swarm = Swarm(
             scenario,
