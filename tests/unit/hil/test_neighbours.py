@@ -14,7 +14,7 @@ from scipy.optimize import linprog, minimize
 from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.hil.guard.guard import Guard, GuardParams
-from quadsim.hil.guard.reaches import MOST_POINTS, Neighbours, separation
+from quadsim.hil.guard.reaches import MOST_POINTS, Neighbours, growth_mps, separation
 
 PARAMS = load(GuardParams, find("guards", "default"))
 PARAMS = replace(PARAMS, sight=replace(PARAMS.sight, required=False))
@@ -123,7 +123,7 @@ def test_a_message_that_is_late_counts_as_older():
     now_ns = 10**9 + 200_000_000
     assert neighbours.take("quad2", now_ns - 100_000_000, now_ns, [(10.0, 0.0, Z)]) is None
     late = neighbours.halves(now_ns, HERE_W, STANDS, 0.0).bound_m[0]
-    assert fresh - late == pytest.approx(0.5 * 0.1 * neighbours.growth_mps, rel=1e-3)
+    assert fresh - late == pytest.approx(0.5 * 0.1 * growth_mps(PARAMS), rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -184,9 +184,11 @@ class Guard:
         """There are such things, so without them there is no flight; ``missing``: why not now."""
         self._sight.expects_shapes, self._sight.missing = True, missing
 
-    def expect_neighbours(self, radii_m: Mapping[str, float]) -> None:
-        """There are vehicles with guards of their own: by name, the keep-out of each, m."""
-        self._sight.neighbours.expect(radii_m)
+    def expect_neighbours(
+        self, radii_m: Mapping[str, float], growths_mps: Mapping[str, float] | None = None
+    ) -> None:
+        """There are vehicles with guards of their own; see :meth:`Neighbours.expect`."""
+        self._sight.neighbours.expect(radii_m, growths_mps)
 
     def take_neighbour(self, name: str, stamp_ns: int, now_ns: int, points_W: Any) -> str | None:
         """The reach of one of them, (N, 3) in W; without a point: it does not know."""
