@@ -15,7 +15,7 @@ from std_msgs.msg import Bool
 from std_srvs.srv import SetBool
 
 from quadsim.bag.reading import open_bag
-from quadsim.ros.graph.hil_graph import HilOptions
+from quadsim.ros.graph.hil_options import HilOptions
 from quadsim.ros.runtime import qos
 from quadsim.ros.runtime.processes import maker
 

@@ -82,6 +82,11 @@ class HilVehicle:
         return self.heard_of(self.pose)
 
     @property
+    def pose_topic(self) -> str:
+        """The full name of that."""
+        return self.heard if self.heard.startswith("/") else f"{self.name}/{self.heard}"
+
+    @property
     def autopilot(self) -> str:
         """Whether the autopilot's own odometry is the pose, or there beside it, or not there."""
         if self.pose == AUTOPILOT:

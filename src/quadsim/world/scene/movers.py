@@ -40,7 +40,9 @@ class MovingShape(NamedTuple):
     @property
     def body(self) -> Obstacle:
         """It as an obstacle where it is."""
-        return Obstacle("vehicle", Cylinder(self.radius_m, 2.0 * self.half_height_m), Pose(self.p_W))
+        return Obstacle(
+            "vehicle", Cylinder(self.radius_m, 2.0 * self.half_height_m), Pose(self.p_W)
+        )
 
 
 def _between(a: Vec3, b: Vec3, share: float) -> Vec3:

@@ -71,6 +71,4 @@ class VehicleTrack:
         ahead_s = min(max(age_s, -flies_on_s), flies_on_s)
         v_W = self.v_W if age_s <= flies_on_s else np.zeros(3)
         p_W = self.p_W + ahead_s * self.v_W
-        return MovingShape(
-            tuple(p_W.tolist()), tuple(v_W.tolist()), size_m[0], 0.5 * size_m[1]
-        )
+        return MovingShape(tuple(p_W.tolist()), tuple(v_W.tolist()), size_m[0], 0.5 * size_m[1])
