@@ -278,7 +278,7 @@ def _of_vehicle(member: HilMember, others: Sequence[HilMember]) -> list[NodeSpec
     nodes.append(NodeSpec("guard", name, given, heard))
     shown = {
         "pose": vehicle.timed,
-        "setpoint": vehicle.setpoint,
+        "setpoint": vehicle.answer,
         "world": options.world if virtual else "",
     }
     nodes.append(NodeSpec("monitor", name, riding | known | shown, remappings))
