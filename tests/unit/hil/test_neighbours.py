@@ -253,6 +253,22 @@ def fleet_to(goals_W, places_W, params=PARAMS, seed=0):
     return PointFleet(params, places_W, [goes_to(goal, 4.0) for goal in goals_W], seed)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_vehicles_of_different_limits_keep_their_distance(seed):
+    """A fast one meets a small one that is slow and answers late, straight on."""
+    slow = replace(
+        PARAMS,
+        limits=replace(PARAMS.limits, speed_max_mps=1.0),
+        vehicle=replace(PARAMS.vehicle, radius_m=0.1, brake_mps2=1.5, latency_s=0.5),
+    )
+    places_W = np.array([(-8.0, 0.0, Z), (8.0, 0.1 * seed, Z)])
+    wishes = [goes_to(-places_W[0] + 2 * HERE_W, 4.0), goes_to(places_W[0], 4.0)]
+    fleet = PointFleet([PARAMS, slow], places_W, wishes, seed)
+    fleet.run(8.0)
+    assert fleet.least_m > PARAMS.keep_out_m + slow.keep_out_m
+    assert fleet.members["quad1"].mass.p_W[0] > 6.0
+
+
 @pytest.mark.parametrize("count", [2, 3])
 def test_vehicles_that_meet_in_one_place_pass_on_the_right_and_arrive(count):
     places_W, goals_W = ring(count)
