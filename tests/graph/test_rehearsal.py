@@ -290,8 +290,9 @@ def test_vehicles_of_different_drivers_see_each_other_and_plan_around(bench, tmp
         fleet = fleet.replace(name, str(tmp_path / f"{name}.yaml"))
     (tmp_path / "fleet.yaml").write_text(fleet)
     files = {name: str(tmp_path / f"{name}.yaml") for name in ("fleet", "PLANNER", "LIDAR")}
+    bag = tmp_path / "bag"
     specs = HilOptions(
-        fleet=files["fleet"], planner=files["PLANNER"], lidar=files["LIDAR"], record="false"
+        fleet=files["fleet"], planner=files["PLANNER"], lidar=files["LIDAR"], record=str(bag)
     ).describe()
     crafts = {
         "uav1": Craft(bench, "/uav1", "/uav1", (-2.5, 0.0, 1.5), (2.5, 0.0, 1.5)),
@@ -317,3 +318,8 @@ def test_vehicles_of_different_drivers_see_each_other_and_plan_around(bench, tmp
     assert hall.apart_m > 0.5 + 0.3  # what they keep out
     assert crafts["uav1"].told > 20
     assert crafts["cf2"].told > 20
+    bench.end(next(node for node in bench.nodes if node.get_name() == "recorder"))
+    with open_bag(bag) as recorded:
+        topics = {name for name, count in recorded.counts.items() if count}
+    driven = {"/uav1/mavros/setpoint_velocity/cmd_vel", "/second/box/go"}
+    assert driven | {f"/{name}/{topic}" for name in crafts for topic in ("scan", "goals")} <= topics
