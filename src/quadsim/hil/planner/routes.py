@@ -17,8 +17,8 @@ from quadsim.hil.planner.search import TimesToGoal
 from quadsim.world.scene.movers import MovingShape
 
 Array = NDArray[np.float64]
-#: Vehicles that meet pass each other on the right, as their guards do: what is within so much to
-#: the left of another, m, takes so many times longer.
+#: Vehicles that meet pass each other on the right, as their guards do: a disc of this radius, m, on
+#: the left of another takes so many times longer.
 LEFT_M, LEFT_COST = 1.5, 3.0
 #: A way ends so near its goal, of the radius in which it has arrived; the rest is for the flight.
 ARRIVING_SHARE = 0.7
@@ -218,8 +218,8 @@ class Routes:
     def _room_beside_shapes(self, now_s: float, p: Array, v: Array) -> tuple[Array, Array]:
         """(X, Y) distance to what moves, at the time when the vehicle can be in each cell, m.
 
-        It may be earlier there or later by ``shapes_spread_s``. The second is that to the ground on
-        the left of what moves, seen from the vehicle.
+        It may be earlier there or later by ``shapes_spread_s``. The second is that to the disc on
+        the left of what moves, seen from the vehicle; negative inside.
         """
         gap_m, left_m = np.full((2, *self.map.shape), math.inf)
         params = self._params
