@@ -3,7 +3,7 @@
 Before a flight: docs/hil.md.
 """
 
-from quadsim.ros.graph.hil_graph import HilOptions
+from quadsim.ros.graph.hil_options import HilOptions
 from quadsim.ros.graph.launching import launch_description
 
 

@@ -198,9 +198,11 @@ def precompile_guard() -> None:
     from quadsim.hil.guard.parameters import WatchParams
 
     guard = Guard(GuardParams(watch=WatchParams(dead_man=False)))
+    guard.expect_neighbours({"quad2": 0.5})
     p_W, level = (0.0, 0.0, 1.5), (1.0, 0.0, 0.0, 0.0)
     for stamp_ns in range(0, 1_000_000_000, 20_000_000):
         guard.take_pose(stamp_ns, stamp_ns, p_W, level, (0.0, 0.0, 0.0))
+        guard.take_neighbour("quad2", stamp_ns, stamp_ns, [(9.0, 0.0, 1.5)])
         guard.take_scan(stamp_ns, stamp_ns, p_W, np.array([[2.0, 0.0, 1.5]]))
         guard.enable(stamp_ns)
         guard.take_wish(stamp_ns, (1.0, 0.0, 0.0), 0.0)

@@ -9,13 +9,14 @@ import time
 
 import numpy as np
 import pytest
-from geometry_msgs.msg import TwistStamped
-from nav_msgs.msg import Odometry
+from geometry_msgs.msg import PoseStamped, Twist, TwistStamped, Vector3
+from nav_msgs.msg import Odometry, Path
+from sensor_msgs.msg import LaserScan
 from std_msgs.msg import Bool
 from std_srvs.srv import SetBool
 
 from quadsim.bag.reading import open_bag
-from quadsim.ros.graph.hil_graph import HilOptions
+from quadsim.ros.graph.hil_options import HilOptions
 from quadsim.ros.runtime import qos
 from quadsim.ros.runtime.processes import maker
 
@@ -120,26 +121,30 @@ class Craft:
     """
 
     def __init__(self, bench, name: str, driver: str, place, towards) -> None:
-        node = bench.node
         self.p_W, self.v_W = np.array(place, float), np.zeros(3)
         self._towards = np.array(towards, float)
+        self._wish = bench.node.create_publisher(
+            TwistStamped, f"{name}/command_velocity", qos.RELIABLE
+        )
+        self.told = 0
+        self._connect(bench.node, driver)
+
+    def _connect(self, node, driver: str) -> None:
         out = qos.profile(5, reliable=False)
         mavros = f"{driver}/mavros"
         self._odometry = node.create_publisher(Odometry, f"{mavros}/local_position/odom", out)
         self._mode = node.create_publisher(Bool, f"{driver}/mavros/offboard", qos.RELIABLE)
-        self._wish = node.create_publisher(TwistStamped, f"{name}/command_velocity", qos.RELIABLE)
         node.create_subscription(
-            TwistStamped, f"{driver}/mavros/setpoint_velocity/cmd_vel", self._told, qos.RELIABLE
-        )
-        self.told = 0
+            TwistStamped, f"{driver}/mavros/setpoint_velocity/cmd_vel",
+            lambda message: self._told(message.twist.linear), qos.RELIABLE,
+        )  # fmt: skip
 
-    def _told(self, message) -> None:
-        linear = message.twist.linear
+    def _told(self, linear) -> None:
         self.v_W = np.array((linear.x, linear.y, linear.z))
         self.told += 1
 
-    def step(self, now_ns: int, dt_s: float) -> None:
-        """Fly on, and say where it is and what it wishes."""
+    def say(self, now_ns: int, dt_s: float) -> Odometry:
+        """Fly on, and say where it is."""
         self.p_W = self.p_W + dt_s * self.v_W
         message = Odometry(child_frame_id="base_link")
         message.header.frame_id = "map"
@@ -150,10 +155,96 @@ class Craft:
         message.pose.pose.orientation.w = 1.0
         self._odometry.publish(message)
         self._mode.publish(Bool(data=True))
-        wish = TwistStamped(header=message.header)
+        return message
+
+    def step(self, now_ns: int, dt_s: float) -> None:
+        """Fly on, say where it is, and wish to go on."""
+        wish = TwistStamped(header=self.say(now_ns, dt_s).header)
         off = self._towards - self.p_W
         wish.twist.linear.x, wish.twist.linear.y, _ = (off / max(np.linalg.norm(off), 1.0)).tolist()
         self._wish.publish(wish)
+
+
+#: Somebody's own driver: a pose and no velocity, both in NED and FRD.
+BOX = """
+description: a box
+namespace: box
+topics:
+  - {ours: external/pose_stamped, names: [where], type: geometry_msgs/msg/PoseStamped, world: ned, body: frd}
+commands:
+  - {ours: command_velocity/safe, name: go, type: geometry_msgs/msg/Twist, world: ned}
+"""  # noqa: E501
+
+
+class Boxed(Craft):
+    """A vehicle behind that driver."""
+
+    def _connect(self, node, driver: str) -> None:
+        self._where = node.create_publisher(PoseStamped, f"{driver}/box/where", qos.SENSOR_INPUT)
+        node.create_subscription(Twist, f"{driver}/box/go", self._on_go, qos.RELIABLE)
+
+    def _on_go(self, message) -> None:
+        north, east, down = message.linear.x, message.linear.y, message.linear.z
+        self._told(Vector3(x=east, y=north, z=-down))
+
+    def say(self, now_ns: int, dt_s: float) -> PoseStamped:
+        """Fly on, and say where it is: it looks east, which is a yaw of 90 degrees in NED."""
+        self.p_W = self.p_W + dt_s * self.v_W
+        message = PoseStamped()
+        message.header.frame_id = "map"
+        message.header.stamp.sec, message.header.stamp.nanosec = divmod(now_ns, 10**9)
+        east, north, up = self.p_W.tolist()
+        place, turn = message.pose.position, message.pose.orientation
+        place.x, place.y, place.z = north, east, -up
+        turn.w = turn.z = math.sqrt(0.5)
+        self._where.publish(message)
+        return message
+
+
+class Hall:
+    """Two vehicles and the person with the button, fifty times a second."""
+
+    def __init__(self, bench, specs, crafts: dict[str, Craft]) -> None:
+        self._bench, self._crafts = bench, crafts
+        for spec in specs:
+            bench.add(maker(spec)(bench.context))
+        self._button = bench.node.create_publisher(Bool, "/dead_man", qos.RELIABLE)
+        self._last_ns = time.time_ns()
+        self.apart_m = math.inf
+        self.period_ns = PERIOD_NS
+        self.steps = {name: craft.step for name, craft in crafts.items()}
+
+    def _publish(self) -> None:
+        now_ns = time.time_ns()
+        if now_ns - self._last_ns < self.period_ns:
+            return
+        for step in self.steps.values():
+            step(now_ns, (now_ns - self._last_ns) * 1e-9)
+        self._button.publish(Bool(data=True))
+        first, second = self._crafts.values()
+        self.apart_m = min(self.apart_m, float(np.linalg.norm(first.p_W - second.p_W)))
+        self._last_ns = now_ns
+
+    def until(self, condition) -> None:
+        def held() -> bool:
+            self._publish()
+            return condition()
+
+        self._bench.until(held)
+
+    def enable(self) -> None:
+        """Enable both guards, once they may be."""
+        reports, node = self._bench.reports, self._bench.node
+        self.until(
+            lambda: all(
+                reports.get(f"/{name}/guard", {}).get("reason") == "may be enabled"
+                for name in self._crafts
+            )
+        )
+        clients = [node.create_client(SetBool, f"/{name}/enable") for name in self._crafts]
+        asked = [client.call_async(SetBool.Request(data=True)) for client in clients]
+        self.until(lambda: all(future.done() for future in asked))
+        assert all(future.result().success for future in asked)
 
 
 @pytest.mark.thorough
@@ -165,42 +256,70 @@ def test_two_vehicles_in_one_graph_pass_each_other(bench, tmp_path):
         drivers="stand_in", vehicles=2, driver_namespace="/a,/b", guard=str(guard), planner="",
         lidar="", record="false",
     ).describe()  # fmt: skip
-    for spec in specs:
-        bench.add(maker(spec)(bench.context))
     crafts = {
         "quad1": Craft(bench, "/quad1", "/a", (-4.0, 0.0, 1.5), (4.0, 0.0, 1.5)),
         "quad2": Craft(bench, "/quad2", "/b", (4.0, 0.0, 1.5), (-4.0, 0.0, 1.5)),
     }
-    button = bench.node.create_publisher(Bool, "/dead_man", qos.RELIABLE)
-    enable = {name: bench.node.create_client(SetBool, f"/{name}/enable") for name in crafts}
-    last_ns, apart = time.time_ns(), []
-
-    def publish() -> None:
-        nonlocal last_ns
-        now_ns = time.time_ns()
-        if now_ns - last_ns < PERIOD_NS:
-            return
-        for craft in crafts.values():
-            craft.step(now_ns, (now_ns - last_ns) * 1e-9)
-        button.publish(Bool(data=True))
-        apart.append(np.linalg.norm(crafts["quad1"].p_W - crafts["quad2"].p_W))
-        last_ns = now_ns
-
-    def until(condition) -> None:
-        def held() -> bool:
-            publish()
-            return condition()
-
-        bench.until(held)
-
-    def may_begin(name: str) -> bool:
-        return bench.reports.get(f"/{name}/guard", {}).get("reason") == "may be enabled"
-
-    until(lambda: all(map(may_begin, crafts)))
-    asked = [client.call_async(SetBool.Request(data=True)) for client in enable.values()]
-    until(lambda: all(future.done() for future in asked))
-    assert all(future.result().success for future in asked)
-    until(lambda: crafts["quad1"].p_W[0] > 2.0 and crafts["quad2"].p_W[0] < -2.0)
-    assert min(apart) > 1.0  # what both keep out, 0.4 m and 0.1 m each
+    hall = Hall(bench, specs, crafts)
+    hall.enable()
+    hall.until(lambda: crafts["quad1"].p_W[0] > 2.0 and crafts["quad2"].p_W[0] < -2.0)
+    assert hall.apart_m > 1.0  # what both keep out, 0.4 m and 0.1 m each
     assert all(craft.told > 20 for craft in crafts.values())
     assert abs(crafts["quad1"].p_W[1] - crafts["quad2"].p_W[1]) > 0.0
+
+
+FLEET = """
+vehicles:
+  - {name: uav1, drivers: stand_in, guard: GUARD1}
+  - {name: cf2, drivers: BOX, driver_namespace: /second, guard: GUARD2}
+"""
+
+
+@pytest.mark.thorough
+def test_vehicles_of_different_drivers_see_each_other_and_plan_around(bench, tmp_path):
+    """A file says what each is; lidars and planners know the other by its driver's poses."""
+    fleet = FLEET
+    for name, text in (
+        ("GUARD1", SLOW),
+        ("GUARD2", SLOW.replace("{measured_on", "{radius_m: 0.2, measured_on")),
+        ("BOX", BOX),
+        ("PLANNER", "scan_timeout_s: 5.0\nrate_hz: 1.0\nspeed: {speed_mps: 1.0}\n"),
+        ("LIDAR", "sensor: lidar\ncolumns: 180\nrate_hz: 5.0\nrange_max_m: 12.0\n"),
+    ):
+        (tmp_path / f"{name}.yaml").write_text(text)
+        fleet = fleet.replace(name, str(tmp_path / f"{name}.yaml"))
+    (tmp_path / "fleet.yaml").write_text(fleet)
+    files = {name: str(tmp_path / f"{name}.yaml") for name in ("fleet", "PLANNER", "LIDAR")}
+    bag = tmp_path / "bag"
+    specs = HilOptions(
+        fleet=files["fleet"], planner=files["PLANNER"], lidar=files["LIDAR"], record=str(bag)
+    ).describe()
+    crafts = {
+        "uav1": Craft(bench, "/uav1", "/uav1", (-2.5, 0.0, 1.5), (2.5, 0.0, 1.5)),
+        "cf2": Boxed(bench, "/cf2", "/second", (2.5, 0.0, 1.5), (-2.5, 0.0, 1.5)),
+    }
+    # all in one thread, so fewer nodes and messages
+    hall = Hall(bench, [spec for spec in specs if spec.executable != "monitor"], crafts)
+    hall.period_ns = 2 * PERIOD_NS
+    hall.steps = {name: craft.say for name, craft in crafts.items()}  # the planners wish
+    scans = {name: bench.heard(LaserScan, f"/{name}/scan", qos.SENSOR_INPUT) for name in crafts}
+    hall.until(lambda: all(found and min(found[-1].ranges) < 6.0 for found in scans.values()))
+    nearest = {name: min(found[-1].ranges) for name, found in scans.items()}
+    # 5 m apart, each sees the other's cylinder
+    assert nearest == pytest.approx({"uav1": 5.0 - 0.2, "cf2": 5.0 - 0.4}, abs=0.01)
+    hall.enable()
+    goals = {name: bench.publisher(Path, f"/{name}/goals", qos.LATCHED) for name in crafts}
+    for name, x in (("uav1", 2.5), ("cf2", -2.5)):
+        pose = PoseStamped()
+        pose.header.frame_id, pose.pose.position.x, pose.pose.position.z = "map", x, 1.5
+        path = Path(header=pose.header, poses=[pose])
+        goals[name].publish(path)
+    hall.until(lambda: crafts["uav1"].p_W[0] > 2.0 and crafts["cf2"].p_W[0] < -2.0)
+    assert hall.apart_m > 0.5 + 0.3  # what they keep out
+    assert crafts["uav1"].told > 20
+    assert crafts["cf2"].told > 20
+    bench.end(next(node for node in bench.nodes if node.get_name() == "recorder"))
+    with open_bag(bag) as recorded:
+        topics = {name for name, count in recorded.counts.items() if count}
+    driven = {"/uav1/mavros/setpoint_velocity/cmd_vel", "/second/box/go"}
+    assert driven | {f"/{name}/{topic}" for name in crafts for topic in ("scan", "goals")} <= topics

@@ -44,6 +44,7 @@ def test_a_lidar_rides_on_motion_capture_and_sees_who_flies_by(bench):
         overrides={
             "pose_type": "pose", "odometry_reliable": False, "others.radius_m": [0.5],
             "others.odometry": ["/a/odom"], "others.pose": ["/b/pose"],
+            "others.frame": ["map", "hall"],
         },
         cli_args=["--ros-args", "-r", "external/pose_stamped:=tracker/pose"],
     )  # fmt: skip
@@ -68,7 +69,7 @@ def test_a_lidar_rides_on_motion_capture_and_sees_who_flies_by(bench):
                 stamp_ns - 50_000_000, p_W, (-4.0 * math.sin(late_s), 4.0 * math.cos(late_s))
             )
         )
-        stands.publish(pose_message(stamp_ns, (0.0, -2.0, 2.1)))
+        stands.publish(pose_message(stamp_ns, (0.0, -2.0, 2.1), "hall"))
         own.publish(pose_message(stamp_ns, (0.0, 0.0, 2.0)))
         return len(scans) >= 8
 

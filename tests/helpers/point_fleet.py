@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from point_mass import LEVEL, STEP_NS, PointMass
 
 from quadsim.hil.guard.guard import Guard, GuardOutput, GuardParams
+from quadsim.hil.guard.reaches import growth_mps
 
 Array = NDArray[np.float64]
 
@@ -44,7 +45,7 @@ class PointFleet:
     """Fly vehicles whose guards tell each other their reach, 50 times a second, each in its turn.
 
     Args:
-        params: of every guard.
+        params: of every guard, or of each.
         places_W: where they begin.
         wishes: of each.
         seed: of when in a period each guard steps.
@@ -56,32 +57,40 @@ class PointFleet:
 
     def __init__(
         self,
-        params: GuardParams,
+        params: GuardParams | list[GuardParams],
         places_W: Array,
         wishes: list[Callable[[PointMass], Array]],
         seed: int = 0,
     ) -> None:
-        rng, vehicle = np.random.default_rng(seed), params.vehicle
+        each = params if isinstance(params, list) else [params] * len(wishes)
+        rng = np.random.default_rng(seed)
         self.now_ns, self.least_m = 1_000_000_000, math.inf
         self.silent: set[str] = set()
-        self._metric = np.array((1.0, 1.0, 1.0 / params.neighbours.height_ratio))
+        self._metric = np.array((1.0, 1.0, 1.0 / each[0].neighbours.height_ratio))
         self.members = {
             f"quad{k + 1}": Member(
-                Guard(params),
+                Guard(own),
                 PointMass(
                     np.array(place, dtype=float),
-                    brake_mps2=vehicle.brake_mps2,
-                    answer_s=0.6 * vehicle.latency_s,
-                    pose_s=0.4 * vehicle.latency_s,
+                    brake_mps2=own.vehicle.brake_mps2,
+                    answer_s=0.6 * own.vehicle.latency_s,
+                    pose_s=0.4 * own.vehicle.latency_s,
                 ),
                 wish,
                 int(rng.integers(4)),
             )
-            for k, (place, wish) in enumerate(zip(places_W, wishes, strict=True))
+            for k, (own, place, wish) in enumerate(zip(each, places_W, wishes, strict=True))
         }
         for name, member in self.members.items():
-            others = {other: params.keep_out_m for other in self.members if other != name}
-            member.guard.expect_neighbours(others)
+            others = {
+                other: beside.guard.params
+                for other, beside in self.members.items()
+                if other != name
+            }
+            member.guard.expect_neighbours(
+                {other: own.keep_out_m for other, own in others.items()},
+                {other: growth_mps(own) for other, own in others.items()},
+            )
         self.run(1.0, flies=False)
         for member in self.members.values():
             refusal = member.guard.enable(self.now_ns)

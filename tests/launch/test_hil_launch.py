@@ -11,7 +11,7 @@ pytest.importorskip("rclpy")
 from launch_stand_ins import actions, plain
 
 from quadsim.base.options import from_texts, launch_arguments
-from quadsim.ros.graph.hil_graph import HilOptions
+from quadsim.ros.graph.hil_options import HilOptions
 
 MEASURED = str(Path(__file__).parents[1] / "helpers" / "measured_guard.yaml")
 DEFAULTS = {name: default for name, (default, _) in launch_arguments(HilOptions).items()}

@@ -8,7 +8,7 @@ from launch_stand_ins import actions, declared, plain
 from quadsim.base.options import from_texts, launch_arguments
 from quadsim.ros.graph.gazebo_graph import GazeboLaunch
 from quadsim.ros.graph.graph import SimLaunch
-from quadsim.ros.graph.hil_graph import HilOptions
+from quadsim.ros.graph.hil_options import HilOptions
 from quadsim.ros.graph.options import FirmwareFlight
 from quadsim.ros.graph.replay_graph import ReplayLaunch
 from quadsim.ros.graph.swarm_graph import FirmwareLaunch, SwarmLaunch
@@ -78,6 +78,7 @@ LATER = {
         "port",
         "firmware_parameters",
         "vehicles",
+        "fleet",
         "origins",
         "setpoints",
         "lent",

@@ -24,7 +24,7 @@ from launch import LaunchContext
 from quadsim.base.options import from_texts
 from quadsim.ros.graph.gazebo_graph import GazeboLaunch
 from quadsim.ros.graph.graph import NodeSpec, SimLaunch
-from quadsim.ros.graph.hil_graph import HilOptions
+from quadsim.ros.graph.hil_options import HilOptions
 
 FOLDER = Path(__file__).parents[2] / "launch"
 MEASURED = str(Path(__file__).parents[1] / "helpers" / "measured_guard.yaml")

@@ -9,8 +9,12 @@ import pytest
 
 from quadsim.base.errors import InputError
 from quadsim.hil.rehearsal.fleet_flight import FleetFlight
+from quadsim.hil.rehearsal.hil_side import HilSide, OtherVehicle, VirtualLidar
 from quadsim.hil.rehearsal.rehearsal import load_rehearsal, refuse_on_dds
+from quadsim.hil.rehearsal.stand_in import Telemetry
 from quadsim.lab.rehearsals import rehearsal_picture
+from quadsim.world.scene.movers import Movers
+from quadsim.world.scene.vehicle_track import VehicleTrack
 
 STAND_IN = (
     "stand_in: {vehicle: x500, sensors: motion_capture, estimator: eskf, autopilot: stand_in}\n"
@@ -61,10 +65,36 @@ def test_a_fleet_is_rehearsed_in_process_alone(tmp_path):
         refuse_on_dds(load_rehearsal(written(tmp_path)))
 
 
+def pose_at(stamp_ns, p_W, v_W=(0.0, 0.0, 0.0)):
+    return Telemetry(stamp_ns, p_W, (1.0, 0.0, 0.0, 0.0), v_W, "hover")
+
+
+def test_a_lidar_meets_a_vehicle_beside_at_its_cylinder(tmp_path):
+    """Where it flies on by its last velocity: 6 m away, less what it has come and its radius."""
+    rehearsal = load_rehearsal(written(tmp_path))
+    lidar = VirtualLidar(rehearsal.lidar, rehearsal.scene, 1, level=True)
+    side = HilSide(rehearsal.guard, rehearsal.planner, lidar, (5.0, 0.0, 2.0))
+    track = VehicleTrack()
+    side.beside = [OtherVehicle(track, (0.3, 0.4))]
+    scans = []
+    side.planner.take_scan = lambda stamp_ns, origin, hits, ends: scans.append((stamp_ns, hits))
+    assert track.take(10**9, (6.0, 0.0, 2.0), (-2.0, 0.0, 0.0)) is None
+    for k in range(20):
+        stamp_ns = 10**9 + 20_000_000 * k
+        side.take_pose(stamp_ns, pose_at(stamp_ns, (0.0, 0.0, 2.0)), Movers([]))
+    assert len(scans) > 4
+    for stamp_ns, hits in scans:
+        nearest_m = np.linalg.norm(hits - (0.0, 0.0, 2.0), axis=1).min()
+        come_m = 2.0 * (stamp_ns - 10**9) * 1e-9
+        # a scan is taken where the pose before it was: 20 ms at 2 m/s; noise of 1 cm
+        assert nearest_m == pytest.approx(6.0 - come_m - 0.3, abs=0.08)
+
+
 @pytest.mark.thorough
-def test_two_that_meet_head_on_pass_each_other_and_arrive(tmp_path):
+@pytest.mark.parametrize("seed", [2, 3, 4])
+def test_two_that_meet_head_on_pass_each_other_and_arrive(tmp_path, seed):
     name = written(tmp_path)
-    flight = FleetFlight(load_rehearsal(name, seed=2))
+    flight = FleetFlight(load_rehearsal(name, seed))
     outcome = flight.fly()
     assert outcome.reason == "arrived"
     assert outcome.arrived

@@ -12,7 +12,7 @@ pytest.importorskip("rclpy")
 
 from quadsim.base.errors import InputError
 from quadsim.base.options import from_texts, launch_arguments
-from quadsim.ros.graph.hil_graph import HilOptions
+from quadsim.ros.graph.hil_options import HilOptions
 from quadsim.ros.nodes.composed import specs_from
 from quadsim.ros.runtime import packages
 
@@ -307,6 +307,100 @@ def test_drivers_may_have_namespaces_guards_and_maps_of_their_own(tmp_path):
     )
 
 
+OWN = ["driver", "lidar", "planner", "guard", "monitor"]
+MIXED = "cf1=crazyswarm2,uav2=mocap,mavros"
+
+
+def test_each_vehicle_may_have_drivers_of_its_own():
+    specs = described(drivers=MIXED, pose="external/pose_stamped", record="/tmp/it")
+    assert [spec.namespace for spec in specs] == ["/cf1"] * 5 + ["/uav2"] * 5 + ["/"]
+    first, second = of_vehicle(specs, "/cf1"), of_vehicle(specs, "/uav2")
+    assert list(first) == list(second) == OWN
+    assert (first["driver"].parameters["drivers"], second["driver"].parameters["drivers"]) == (
+        "crazyswarm2",
+        "mocap,mavros",
+    )
+    assert first["driver"].parameters["driver_namespace"] == "/cf1"
+    setpoint = first["monitor"].parameters["setpoint"]
+    assert setpoint == "/cf1/cmd_velocity_world crazyflie_interfaces/msg/VelocityWorld"
+    assert first["guard"].parameters["neighbours.names"] == ["uav2"]
+    recorder = specs[-1].parameters
+    assert recorder["namespaces"] == ["/cf1", "/uav2"]
+    assert json.loads(recorder["metadata"])["drivers"] == MIXED
+    assert (
+        "/uav2/mavros/setpoint_velocity/cmd_vel geometry_msgs/msg/TwistStamped"
+        in (recorder["also"])
+    )
+
+
+FLEET = """vehicles:
+  - {name: cf1, drivers: crazyswarm2, driver_namespace: /cf231, pose_frame: world, guard: SMALL}
+  - {name: uav2, drivers: mavros, origin_W_m: [3, -1, 0.5], planner: SLOW, vehicle: x500}
+"""
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    """A fleet's file, and the files that it names."""
+    small, slow, path = (tmp_path / f"{name}.yaml" for name in ("small", "slow", "fleet"))
+    small.write_text(
+        "limits: {speed_max_mps: 1.0}\n"
+        "vehicle: {radius_m: 0.1, half_height_m: 0.05, measured_on: a flight}\n"
+    )
+    slow.write_text("speed: {speed_mps: 0.7}\n")
+    path.write_text(FLEET.replace("SMALL", str(small)).replace("SLOW", str(slow)))
+    return path
+
+
+def test_a_file_says_of_each_vehicle_what_it_is(fleet):
+    specs = described(fleet=str(fleet))
+    first, second = of_vehicle(specs, "/cf1"), of_vehicle(specs, "/uav2")
+    assert list(second) == [*OWN, "description"]
+    assert first["driver"].parameters["driver_namespace"] == "/cf231"
+    assert first["guard"].parameters["frames.pose"] == "world"
+    assert second["guard"].parameters["frames.pose"] == "map"
+    assert second["driver"].parameters["origin_W_m"] == [3.0, -1.0, 0.5]
+    speeds = [nodes["planner"].parameters["speed.speed_mps"] for nodes in (first, second)]
+    assert speeds == [4.0, 0.7]
+    # each guard keeps from the other by that one's size, and by how fast that one comes
+    assert first["guard"].parameters["limits.speed_max_mps"] == 1.0
+    assert second["guard"].parameters["neighbours.keep_out_m"] == pytest.approx([0.2])
+    (theirs,) = first["guard"].parameters["neighbours.growth_mps"]
+    (slower,) = second["guard"].parameters["neighbours.growth_mps"]
+    assert slower < 0.5 * theirs
+
+
+def test_lidar_and_planner_know_the_other_vehicles_by_their_poses(fleet):
+    specs = described(fleet=str(fleet))
+    first, second = of_vehicle(specs, "/cf1"), of_vehicle(specs, "/uav2")
+    for name in ("lidar", "planner", "monitor"):
+        given = first[name].parameters
+        assert given["others.odometry"] == ["/uav2/odometry/autopilot"]  # shifted by its driver
+        assert (given["others.radius_m"], given["others.height_m"]) == ([0.4], [0.4])
+        assert given["others.frame"] == ["map"]
+        given = second[name].parameters
+        assert given["others.pose"] == ["/cf1/external/pose_stamped"]
+        assert (given["others.radius_m"], given["others.height_m"]) == ([0.1], [0.1])
+        assert given["others.frame"] == ["world"]
+    for nodes in (first, second):  # these know the reach
+        assert not any(key.startswith("others") for key in nodes["guard"].parameters)
+
+
+def test_neighbours_come_after_the_others_that_are_given():
+    specs = described(
+        drivers="mavros", vehicles="2", others="/a/odom", others_pose="/b/pose",
+        others_radius="0.7,0.9", others_height="2",
+    )  # fmt: skip
+    given = of_vehicle(specs, "/quad1")["planner"].parameters
+    assert given["others.odometry"] == ["/a/odom", "/quad2/mavros/local_position/odom"]
+    assert given["others.pose"] == ["/b/pose"]
+    assert given["others.radius_m"] == [0.7, 0.4, 0.9]
+    assert given["others.height_m"] == [2.0, 0.4, 2.0]
+    guard = of_vehicle(specs, "/quad1")["guard"].parameters
+    assert (guard["others.odometry"], guard["others.pose"]) == (["/a/odom"], ["/b/pose"])
+    assert guard["others.radius_m"] == [0.7, 0.9]
+
+
 @pytest.mark.parametrize(
     ("values", "words"),
     [
@@ -315,6 +409,13 @@ def test_drivers_may_have_namespaces_guards_and_maps_of_their_own(tmp_path):
         ({"origins": "1,2,3"}, "origins: 3 given; allowed: 6"),
         ({"drivers": "mocap,crazyswarm2", "origins": "0,0,0,1,0,0"}, "give no odometry/autopilot"),
         ({"guard": f"{MEASURED},{MEASURED},{MEASURED}"}, "guard: 3 files; allowed: 1, or one each"),
+        ({"drivers": "a=mavros,a=mavros"}, "drivers: 'a' is there twice"),
+        ({"drivers": "mavros,a=mavros"}, "drivers: .*: 'mavros' is nobody's; allowed: NAME="),
+        ({"drivers": "2=mavros"}, "drivers: '2'; allowed: letters, digits and _"),
+        ({"drivers": "a=mavros,b=mavros,c=mavros"}, "vehicles: 2; drivers are of 3 by name"),
+        ({"fleet": "none.yaml"}, "drivers: with fleet:=none.yaml; allowed: in that file, of each"),
+        ({"drivers": "", "vehicles": "1", "fleet": "none.yaml"}, "fleet: none.yaml: no such file"),
+        ({"drivers": "", "vehicles": "1", "structure": "sil", "fleet": "x"}, "fleet: 'x' with"),
         ({"structure": "sil", "drivers": ""}, "vehicles: 2 with structure sil"),
     ],
 )

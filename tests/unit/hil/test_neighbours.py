@@ -14,7 +14,7 @@ from scipy.optimize import linprog, minimize
 from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.hil.guard.guard import Guard, GuardParams
-from quadsim.hil.guard.reaches import MOST_POINTS, Neighbours, separation
+from quadsim.hil.guard.reaches import MOST_POINTS, Neighbours, growth_mps, separation
 
 PARAMS = load(GuardParams, find("guards", "default"))
 PARAMS = replace(PARAMS, sight=replace(PARAMS.sight, required=False))
@@ -123,7 +123,7 @@ def test_a_message_that_is_late_counts_as_older():
     now_ns = 10**9 + 200_000_000
     assert neighbours.take("quad2", now_ns - 100_000_000, now_ns, [(10.0, 0.0, Z)]) is None
     late = neighbours.halves(now_ns, HERE_W, STANDS, 0.0).bound_m[0]
-    assert fresh - late == pytest.approx(0.5 * 0.1 * neighbours.growth_mps, rel=1e-3)
+    assert fresh - late == pytest.approx(0.5 * 0.1 * growth_mps(PARAMS), rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -166,6 +166,80 @@ def test_a_driver_that_begins_anew_is_heard_again():
     assert neighbours.fault(101 * 10**9) == ""
 
 
+def test_one_that_comes_faster_leaves_less_of_the_gap():
+    """Another vehicle has limits and brakes of its own: its reach grows by those."""
+    own, theirs = Neighbours(PARAMS), Neighbours(PARAMS)
+    own.expect({"quad2": PARAMS.keep_out_m})
+    theirs.expect({"quad2": PARAMS.keep_out_m}, {"quad2": growth_mps(PARAMS) + 5.0})
+    now_ns = 10**9 + 100_000_000
+    bounds = []
+    for neighbours in (own, theirs):
+        assert neighbours.take("quad2", 10**9, 10**9, [(10.0, 0.0, Z)]) is None
+        bounds.append(neighbours.halves(now_ns, HERE_W, STANDS, 0.0).bound_m[0])
+    age_s = 0.1 + PARAMS.watch.period_s
+    assert bounds[0] - bounds[1] == pytest.approx(0.5 * 5.0 * age_s)
+
+
+# ---- what a scan sees of them ------------------------------------------------------------------
+
+
+def test_hits_of_a_neighbour_are_those_within_its_keep_out_about_its_reach():
+    """By a general minimiser, with heights that count for a third."""
+    rng = np.random.default_rng(3)
+    reach = np.array([(4.0, 0.0, Z), (5.0, 1.0, Z), (5.0, -0.5, Z + 0.2)])
+    neighbours = Neighbours(PARAMS)
+    neighbours.expect({"quad2": PARAMS.keep_out_m})
+    assert neighbours.take("quad2", 10**9, 10**9, reach) is None
+    hits = rng.uniform((3.0, -1.5, Z - 2.0), (6.0, 2.0, Z + 2.0), (200, 3))
+    third = np.array((1.0, 1.0, 1.0 / 3.0))
+    away_m = np.array([distance(hit[None] * third, reach * third) for hit in hits])
+    sure = np.abs(away_m - PARAMS.keep_out_m) > 0.02  # as near as Gilbert's method comes
+    found = neighbours.hit(10**9, 10**9, hits)
+    np.testing.assert_array_equal(found[sure], (away_m <= PARAMS.keep_out_m)[sure])
+    assert 10 < found.sum() < 190
+
+
+def test_a_scan_is_compared_with_where_the_neighbour_was_then():
+    """It flies at 4 m/s; a scan that comes 0.2 s late shows it 0.8 m behind."""
+    neighbours = Neighbours(PARAMS)
+    neighbours.expect({"quad2": PARAMS.keep_out_m})
+    for k in range(30):
+        now_ns = 10**9 + 20_000_000 * k
+        x = 0.08 * k
+        assert neighbours.take("quad2", now_ns, now_ns, [(x, 0.0, Z), (x + 3.0, 0.0, Z)]) is None
+    hit = np.array([(x - 0.8 - 0.4, 0.0, Z)])  # its hull's rear
+    assert neighbours.hit(now_ns, now_ns - 200_000_000, hit) == [True]
+    assert neighbours.hit(now_ns, now_ns, hit) == [False]
+    # one that is lost is an obstacle, where it was seen
+    assert neighbours.hit(now_ns + 510_000_000, now_ns - 200_000_000, hit) == [False]
+
+
+def test_a_guard_passes_a_neighbour_that_its_lidar_sees_as_if_it_did_not():
+    """It counts by its reach alone; the same hit of a pillar slows the vehicle down."""
+    commands = {}
+    for seen in ("nothing", "neighbour", "pillar"):
+        guard = Guard(PARAMS)
+        guard.expect_neighbours({"quad2": PARAMS.keep_out_m})
+        guard.enable(0)
+        for k in range(1, 100):
+            now_ns = 20_000_000 * k
+            guard.take_pose(now_ns, now_ns, (0.0, 0.0, Z), (1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+            guard.take_dead_man(now_ns, True)
+            # above, where a height counts for a third, and the scan's columns reach all heights
+            place = (0.9, 0.0, Z + (12.0 if seen == "pillar" else 7.0))
+            guard.take_neighbour("quad2", now_ns, now_ns, [place])
+            hit = (0.7, 0.0, Z + 7.0)
+            hits = np.zeros((0, 3)) if seen == "nothing" else np.array([hit])
+            guard.take_scan(now_ns, now_ns, (0.0, 0.0, Z), hits)
+            guard.take_wish(now_ns, (1.0, 0.0, 0.0), 0.0)
+            if not guard.enabled:
+                guard.enable(now_ns)
+            said = guard.step(now_ns)
+        commands[seen] = said.v_W
+    np.testing.assert_array_equal(commands["neighbour"], commands["nothing"])
+    assert commands["pillar"][0] < 0.5 * commands["nothing"][0]
+
+
 # ---- flights -----------------------------------------------------------------------------------
 
 
@@ -177,6 +251,22 @@ def ring(count, radius_m=9.0):
 
 def fleet_to(goals_W, places_W, params=PARAMS, seed=0):
     return PointFleet(params, places_W, [goes_to(goal, 4.0) for goal in goals_W], seed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_vehicles_of_different_limits_keep_their_distance(seed):
+    """A fast one meets a small one that is slow and answers late, straight on."""
+    slow = replace(
+        PARAMS,
+        limits=replace(PARAMS.limits, speed_max_mps=1.0),
+        vehicle=replace(PARAMS.vehicle, radius_m=0.1, brake_mps2=1.5, latency_s=0.5),
+    )
+    places_W = np.array([(-8.0, 0.0, Z), (8.0, 0.1 * seed, Z)])
+    wishes = [goes_to(-places_W[0] + 2 * HERE_W, 4.0), goes_to(places_W[0], 4.0)]
+    fleet = PointFleet([PARAMS, slow], places_W, wishes, seed)
+    fleet.run(8.0)
+    assert fleet.least_m > PARAMS.keep_out_m + slow.keep_out_m
+    assert fleet.members["quad1"].mass.p_W[0] > 6.0
 
 
 @pytest.mark.parametrize("count", [2, 3])

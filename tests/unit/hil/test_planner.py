@@ -136,6 +136,32 @@ def test_it_passes_what_is_known_to_move(begin_y, speed_mps):
     assert flight.t_s < 10.0
 
 
+@pytest.mark.parametrize("side_m", [0.0, 0.3])
+def test_who_comes_is_passed_on_the_right(side_m):
+    """Also where it comes a little to the right of the straight way."""
+    way = ((16.0, -side_m, 2.0), (-4.0, -side_m, 2.0))
+    movers = Movers([Mover("comes", Cylinder(0.4, 0.4), way, 1.5)])
+    flight = begin([], [(14.0, 0.0, 2.0)], movers=movers, known=True)
+    track, nearest_m = fly(flight, 15.0)
+    assert flight.said.state == "arrived"
+    assert nearest_m > QUICK.keep_m - 0.1  # it follows the way to 0.1 m here
+    assert track[:, 2].min() < -0.5 - side_m
+    assert track[:, 2].max() < 0.3
+
+
+def test_a_goal_that_another_vehicle_takes_up_is_waited_for_beside_it():
+    """Two may fly to each other's place: neither waits until the other has gone."""
+    there = Mover("stands", Cylinder(0.4, 0.4), ((12.0, 0.0, 2.0), (12.0, 9.0, 2.0)), 0.0)
+    flight = begin([], [(12.0, 0.0, 2.0)], movers=Movers([there]), known=True)
+    _, nearest_m = fly(flight, 12.0)
+    assert flight.said.state == "flying"
+    assert nearest_m > QUICK.keep_m - 0.1
+    assert math.dist(flight.p_W, (12.0, 0.0, 2.0)) < 0.4 + QUICK.keep_m + 2.0 * QUICK.map.cell_m
+    flight.movers = Movers([replace(there, speed_mps=1.0)])  # it leaves
+    fly(flight, 30.0)
+    assert flight.said.state == "arrived"
+
+
 @pytest.mark.parametrize(("gap_m", "state"), [(1.6, "blocked"), (2.8, "arrived")])
 def test_gaps_are_flown_through_where_there_is_room(gap_m, state):
     """What is kept is 0.65 m, and what a cell of 0.4 m leaves unsaid: 0.2 m to each side, and one.

@@ -70,7 +70,7 @@ def test_a_virtual_lidar_that_turns_sees_a_ball_where_it_is():
         t_s = 0.02 * k
         q_WB = from_euler(0.1, -0.2, 1.5 * t_s)
         said = Telemetry(20_000_000 * k, (4.0 * t_s - 2.0, -3.0, 2.0), q_WB, (4.0, 0.0, 0.0), "")
-        scan = lidar.look(said, Movers([]))
+        scan = lidar.look(said, [])
         if scan is not None:
             above = scan.points_W[scan.points_W[:, 2] > 0.5]  # the floor is met by tilted rays
             seen += np.linalg.norm(above - centre_W, axis=1).tolist()

@@ -9,10 +9,9 @@ pytest.importorskip("rclpy")
 
 from visualization_msgs.msg import Marker
 
-from quadsim.ros.messages.cdr import MessageError
 from quadsim.ros.messages.markers import ARROW_S, arrow, passing, rays, words, world_markers
-from quadsim.ros.parts.other_vehicles import VehicleTrack
 from quadsim.world.scene.obstacles import Box, Cylinder, Mesh, Obstacle, Plane, Pose, Sphere
+from quadsim.world.scene.vehicle_track import VehicleTrack
 
 TURN = (0.5, 0.5, 0.5, 0.5)
 TRIANGLE = np.array([[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 2.0, 0.0]]])
@@ -65,11 +64,11 @@ def test_what_moves_vanishes_when_nobody_says_it_any_longer():
 def test_another_vehicle_flies_on_for_a_while_and_then_stands():
     track = VehicleTrack()
     track.take(10**9, (1.0, 0.0, 2.0), (2.0, 0.0, -1.0))
-    assert track.at(10**9 + 250_000_000, 0.5)[0] == pytest.approx([1.5, 0.0, 1.75])
-    assert track.at(10**9 - 100_000_000, 0.5)[0] == pytest.approx([0.8, 0.0, 2.1])
-    assert track.at(60 * 10**9, 0.5)[0] == pytest.approx([2.0, 0.0, 1.5])
-    with pytest.raises(MessageError, match="back in time"):
-        track.take(10**9, (1.0, 0.0, 2.0), None)
+    for t_s, place in ((0.25, (1.5, 0.0, 1.75)), (-0.1, (0.8, 0.0, 2.1)), (59.0, (2.0, 0.0, 1.5))):
+        shape = track.shape(10**9 + round(t_s * 1e9), (0.4, 0.6), 0.5)
+        assert shape.p_W == pytest.approx(place)
+        assert (shape.radius_m, shape.half_height_m) == (0.4, 0.3)
+    assert "back in time" in (track.take(10**9, (1.0, 0.0, 2.0), None) or "")
 
 
 def test_a_velocity_comes_out_of_poses_where_none_is_said():

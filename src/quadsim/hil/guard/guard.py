@@ -10,7 +10,6 @@ the two need not be the same clock.
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -35,6 +34,7 @@ from quadsim.hil.guard.law import (
 from quadsim.hil.guard.output import STATES, GuardEvent, GuardOutput
 from quadsim.hil.guard.parameters import FASTEST_MPS, GuardParams
 from quadsim.hil.guard.pose import AcceptedPose, refused_pose
+from quadsim.hil.guard.sent import SentCommands
 from quadsim.hil.guard.setpoints import SetpointWatch, ThrustSetpoint, refused_setpoint
 from quadsim.hil.guard.sight import Shape
 
@@ -98,8 +98,8 @@ class Guard:
 
     def _begin(self, now_ns: int) -> None:
         """As at the beginning of a flight."""
-        self._sent: deque[tuple[int, Array]] = deque([(now_ns, ZERO)])
-        self._zero_since_ns: int | None = now_ns
+        longest_s = 2.0 * self.params.vehicle.latency_s + SLACK_S + 2.0 * BRAKED_S
+        self._sent = SentCommands(now_ns, longest_s)
         self._step_ns: int | None = None
         self._fault_since_ns: int | None = None
         self._well_since_ns: int | None = None
@@ -184,9 +184,11 @@ class Guard:
         """There are such things, so without them there is no flight; ``missing``: why not now."""
         self._sight.expects_shapes, self._sight.missing = True, missing
 
-    def expect_neighbours(self, radii_m: Mapping[str, float]) -> None:
-        """There are vehicles with guards of their own: by name, the keep-out of each, m."""
-        self._sight.neighbours.expect(radii_m)
+    def expect_neighbours(
+        self, radii_m: Mapping[str, float], growths_mps: Mapping[str, float] | None = None
+    ) -> None:
+        """There are vehicles with guards of their own; see :meth:`Neighbours.expect`."""
+        self._sight.neighbours.expect(radii_m, growths_mps)
 
     def take_neighbour(self, name: str, stamp_ns: int, now_ns: int, points_W: Any) -> str | None:
         """The reach of one of them, (N, 3) in W; without a point: it does not know."""
@@ -206,7 +208,7 @@ class Guard:
         if self.enabled and self._setpoints.in_force(now_ns, age_s):
             return self._setpoints.reach_W
         if self.enabled:
-            moving_W, delay_s = self._moving(now_ns, pose.v_W, age_s), -self._zero_s(now_ns)
+            moving_W, delay_s = self._moving(now_ns, pose.v_W, age_s), -self._sent.zero_s(now_ns)
         else:
             moving_W, delay_s = pose.v_W[None], UNGUARDED_S
         delay_s = max(age_s + vehicle.latency_s + delay_s, 0.0)
@@ -419,10 +421,10 @@ class Guard:
         if doubtful:  # its certificate counts on a motion towards the command
             size = math.sqrt(wish_W @ wish_W)
             wish_W = wish_W * min(1.0, DOUBTFUL_MPS / max(size, DOUBTFUL_MPS))
-        sent_W = self._sent[-1][1]
+        sent_W, moving_W = self._sent.last_W, self._moving(now_ns, pose.v_W, age_s)
         moment = Moment(
-            now_ns, pose.p_W, age_s, self._moving(now_ns, pose.v_W, age_s), self._zero_s(now_ns),
-            wish_W, ZERO if held else sent_W, sent_W, dt_s,
+            now_ns, pose.p_W, age_s, moving_W, self._sent.zero_s(now_ns), wish_W,
+            ZERO if held else sent_W, sent_W, dt_s,
         )  # fmt: skip
         safe = safe_command(self.params, self._sight, moment)
         if held:
@@ -482,18 +484,7 @@ class Guard:
 
     def _moving(self, now_ns: int, v_W: Array, age_s: float) -> Array:
         """(M, 3) the velocity, and each command that may be in force since it was measured."""
-        start_ns = now_ns - round((self.params.vehicle.latency_s + age_s) * 1e9)
-        rows = [v_W]
-        for sent_ns, command_W in reversed(self._sent):
-            if command_W is not rows[-1]:
-                rows.append(command_W)
-            if sent_ns < start_ns:
-                break
-        return np.array(rows)
-
-    def _zero_s(self, now_ns: int) -> float:
-        """For how long nothing but zero has been commanded."""
-        return self._since_s(self._zero_since_ns, now_ns)
+        return self._sent.moving(now_ns, v_W, self.params.vehicle.latency_s + age_s)
 
     def _watch_obedience(self, now_ns: int, dt_s: float) -> None:
         """For how long the velocity has been that of no command."""
@@ -501,13 +492,7 @@ class Guard:
         if pose is None or self._poses.age_s(now_ns) > self.params.watch.pose_stale_s:
             return
         back_s = vehicle.latency_s + pose.speed_mps / vehicle.brake_mps2 + SLACK_S
-        start_ns = now_ns - round(back_s * 1e9)
-        least = math.inf
-        for sent_ns, command_W in reversed(self._sent):
-            off = pose.v_W - command_W
-            least = min(least, math.sqrt(off @ off))
-            if sent_ns < start_ns or least < 0.1:
-                break
+        least = self._sent.nearest_mps(now_ns, pose.v_W, back_s)
         self._watched.disobeyed_s += dt_s
         if least <= self.params.watch.disobey_mps:
             self._watched.disobeyed_s = 0.0
@@ -520,7 +505,7 @@ class Guard:
             self._means.forget()  # it is not our commands that it follows
             return
         assert pose is not None
-        full = self._means.take(pose.stamp_ns, pose.p_W, self._sent[-1][1], dt_s)
+        full = self._means.take(pose.stamp_ns, pose.p_W, self._sent.last_W, dt_s)
         if full is None:
             return
         self._alignment.take(*full)
@@ -541,7 +526,7 @@ class Guard:
             return math.nan
         moving_W, zero_s = pose.v_W[None], 0.0
         if self.enabled:
-            moving_W, zero_s = self._moving(now_ns, pose.v_W, age_s), self._zero_s(now_ns)
+            moving_W, zero_s = self._moving(now_ns, pose.v_W, age_s), self._sent.zero_s(now_ns)
         moment = Moment(now_ns, pose.p_W, age_s, moving_W, zero_s)
         return safe_command(self.params, self._sight, moment, self._sight.range_m).margin_m
 
@@ -554,18 +539,7 @@ class Guard:
         self, now_ns: int, v_W: Array, yaw_rate: float, reason: str, margin_m: float
     ) -> GuardOutput:
         """An output that is remembered as a command on its way."""
-        last_W = self._sent[-1][1]
-        if np.array_equal(v_W, last_W):
-            v_W = last_W  # one array for what stays the same
-        self._sent.append((now_ns, v_W))
-        if v_W.any():
-            self._zero_since_ns = None
-        elif self._zero_since_ns is None:
-            self._zero_since_ns = now_ns
-        vehicle = self.params.vehicle
-        longest_s = 2.0 * vehicle.latency_s + SLACK_S + 2.0 * BRAKED_S
-        while self._sent[0][0] < now_ns - longest_s * 1e9:
-            self._sent.popleft()
+        v_W = self._sent.add(now_ns, v_W)
         return self._output(now_ns, v_W, yaw_rate, reason, margin_m)
 
     def take_events(self) -> tuple[GuardEvent, ...]:

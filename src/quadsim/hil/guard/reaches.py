@@ -9,16 +9,23 @@ for dynamic vehicles using buffered Voronoi cells*, RA-L 2017; here of reaches, 
 A rotor blows down whoever is below it, so distances are those of upright ellipsoids (J. Preiss,
 W. Hoenig, N. Ayanian, G. Sukhatme, *Downwash-aware trajectory planning for large quadrotor teams*,
 IROS 2017): a height counts for less, by ``height_ratio``.
+
+What a scan hits within a neighbour's keep-out about its reach is the neighbour itself: its own
+guard proves that nothing else is there. It counts by its reach alone, and is no obstacle that
+stands. Where something else were there all the same, it would be as far from the own reach as
+promised, which keeps both keep-outs from that of the neighbour.
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quadsim.base.compiled import Array, kernel
 from quadsim.hil.guard.parameters import FARTHEST_M, GuardParams
@@ -29,6 +36,8 @@ MOST_STEPS = 64
 MOST_POINTS = 1000
 #: Faster than a clock drifts: how the least delay that was seen is forgotten, s/s.
 FORGET = 1e-4
+#: Reaches are kept for so long, for scans that come late, ns.
+KEPT_NS = 500_000_000
 #: A stamp that is so much earlier than the last one begins anew, ns.
 ANEW_NS = 1_000_000_000
 
@@ -76,6 +85,22 @@ def separation(a: Array, b: Array) -> tuple[float, float, float, float, float]:
     return bx, by, bz, top, best
 
 
+@kernel
+def hull_gaps(points: Array, hull: Array, gaps: Array) -> None:
+    """Write into gaps (N,) how far each point of (N, 3) is from the hull of others (M, 3), m."""
+    for k in range(len(points)):
+        gaps[k] = separation(points[k : k + 1], hull)[4]
+
+
+def growth_mps(params: GuardParams) -> float:
+    """How fast a vehicle's reach grows at most, m/s: it moves on, and speeds up."""
+    limits, vehicle = params.limits, params.vehicle
+    change_mps2 = limits.acceleration_max_mps2
+    fastest = math.hypot(limits.speed_max_mps, limits.climb_max_mps)
+    grown = fastest * (1.0 + change_mps2 / vehicle.brake_mps2)
+    return grown + change_mps2 * vehicle.latency_s
+
+
 @dataclass(frozen=True)
 class Halves:
     """Half-spaces n x <= b about a place, one for each neighbour.
@@ -105,13 +130,14 @@ class Halves:
 class _Neighbour:
     """What one of them said last."""
 
-    def __init__(self, radius_m: float) -> None:
-        self.radius_m = radius_m
+    def __init__(self, radius_m: float, growth_mps: float) -> None:
+        self.radius_m, self.growth_mps = radius_m, growth_mps
         self.points_W: Array = np.zeros((0, 3))
         self.stamp_ns = self.came_ns = 0
         self.unsure = False  # it has said that it does not know where it is
         self._late_s = 0.0
         self._least_ns = math.inf
+        self._kept: deque[tuple[int, Array]] = deque()  # when each came, and where it is
 
     def take(self, stamp_ns: int, now_ns: int, points_W: Array) -> str | None:
         """Take a reach; why not, or None."""
@@ -126,7 +152,15 @@ class _Neighbour:
         self._least_ns = min(self._least_ns, now_ns - stamp_ns)
         self._late_s = (now_ns - stamp_ns - self._least_ns) * 1e-9
         self.came_ns, self.points_W = now_ns, points_W
+        self._kept.append((now_ns, points_W))
+        while self._kept[0][0] < now_ns - KEPT_NS:
+            self._kept.popleft()
         return None
+
+    def reach_at(self, seen_ns: int) -> Array:
+        """The last reach that had come at a time: it holds where the vehicle was then."""
+        before = (points_W for came_ns, points_W in reversed(self._kept) if came_ns <= seen_ns)
+        return next(before, self._kept[0][1])
 
     def age_s(self, now_ns: int) -> float:
         """Time since it was said, beyond the quickest way here; inf before the first."""
@@ -139,23 +173,41 @@ class Neighbours:
     """The vehicles with guards of their own.
 
     Args:
-        params: of the own guard; theirs are taken for like it, but for their size.
+        params: of the own guard; theirs are taken for like it, but for size and growth.
     """
 
     def __init__(self, params: GuardParams) -> None:
         self._params = params
         self._all: dict[str, _Neighbour] = {}
-        limits, vehicle = params.limits, params.vehicle
-        change_mps2 = limits.acceleration_max_mps2
-        fastest = math.hypot(limits.speed_max_mps, limits.climb_max_mps)
-        #: How fast a reach grows at most, m/s: it moves on, and speeds up.
-        self.growth_mps = fastest * (1.0 + change_mps2 / vehicle.brake_mps2)
-        self.growth_mps += change_mps2 * vehicle.latency_s
         self._metric = np.array((1.0, 1.0, 1.0 / params.neighbours.height_ratio))
 
-    def expect(self, radii_m: Mapping[str, float]) -> None:
-        """There are these, by name, with the keep-out about their centres (m)."""
-        self._all = {name: _Neighbour(radius_m) for name, radius_m in radii_m.items()}
+    def expect(
+        self, radii_m: Mapping[str, float], growths_mps: Mapping[str, float] | None = None
+    ) -> None:
+        """There are these, by name, with the keep-out about their centres (m).
+
+        ``growths_mps``: how fast the reach of each grows at most; None: as one's own.
+        """
+        growths = growths_mps or dict.fromkeys(radii_m, growth_mps(self._params))
+        self._all = {name: _Neighbour(radii_m[name], growths[name]) for name in radii_m}
+
+    def hit(self, now_ns: int, seen_ns: int, points_W: Array) -> NDArray[np.bool_]:
+        """(N,) which hits (N, 3) of a scan that was taken at ``seen_ns`` are of one of them.
+
+        Of one that is lost every hit counts as an obstacle.
+        """
+        found = np.zeros(len(points_W), np.bool_)
+        for one in self._all.values():
+            if one.unsure or one.age_s(now_ns) > self._params.neighbours.timeout_s:
+                continue
+            hull_W, radius_m = one.reach_at(seen_ns), one.radius_m
+            reach_m = radius_m / self._metric
+            low, high = hull_W.min(axis=0) - reach_m, hull_W.max(axis=0) + reach_m
+            some = np.flatnonzero(((points_W >= low) & (points_W <= high)).all(axis=1))
+            gaps = np.empty(len(some))
+            hull_gaps(points_W[some] * self._metric, hull_W * self._metric, gaps)
+            found[some] |= gaps <= radius_m
+        return found
 
     def take(self, name: str, stamp_ns: int, now_ns: int, points_W: Any) -> str | None:
         """Take the reach (N, 3) in W that one of them said; why not, or None.
@@ -219,7 +271,7 @@ class Neighbours:
             theirs = (one.points_W - p_W) * self._metric
             nx, ny, nz, top, gap_m = separation(own, theirs)
             free_m = gap_m - params.keep_out_m - one.radius_m
-            grown_m = self.growth_mps * (one.age_s(now_ns) + params.watch.period_s)
+            grown_m = one.growth_mps * (one.age_s(now_ns) + params.watch.period_s)
             # what may have grown since is no reason to be pushed away
             half_m, law_m = (
                 0.5 * min(max(free_m - grown_m - kept_m, 0.0), free_m) for kept_m in (0.0, margin_m)

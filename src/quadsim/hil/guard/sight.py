@@ -155,8 +155,10 @@ class Sight:
             self._looked_ns[:] = now_ns
         else:
             self._looked_ns[_covered(looked)] = now_ns
+        seen_ns = now_ns - round(late_s * 1e9)
         keep = points[:, 2] >= sight.ignore_below_m
-        self._scans.append((now_ns, now_ns - round(late_s * 1e9), points[keep]))
+        keep &= ~self.neighbours.hit(now_ns, seen_ns, points)
+        self._scans.append((now_ns, seen_ns, points[keep]))
         oldest_ns = now_ns - round(sight.memory_s * 1e9)
         while self._scans[0][0] < oldest_ns:
             self._scans.popleft()

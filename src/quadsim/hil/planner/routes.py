@@ -17,6 +17,9 @@ from quadsim.hil.planner.search import TimesToGoal
 from quadsim.world.scene.movers import MovingShape
 
 Array = NDArray[np.float64]
+#: Vehicles that meet pass each other on the right, as their guards do: a disc of this radius, m, on
+#: the left of another takes so many times longer.
+LEFT_M, LEFT_COST = 1.5, 3.0
 #: A way ends so near its goal, of the radius in which it has arrived; the rest is for the flight.
 ARRIVING_SHARE = 0.7
 
@@ -166,7 +169,8 @@ class Routes:
         here = (float(p[0]), float(p[1]), float(p[2]))
         self.map.free_around(now_s, here, params.vehicle_radius_m)
         self._clearance_m = self.map.clearance_m(now_s)
-        self._room_m = np.minimum(self._clearance_m, self._room_beside_shapes(now_s, p, v))
+        beside_m, left_m = self._room_beside_shapes(now_s, p, v)
+        self._room_m = np.minimum(self._clearance_m, beside_m)
         self._known = self.map.known(now_s)
         speeds = np.clip(
             (self._clearance_m - params.keep_m) / max(params.speed.beside_s, 1e-9),
@@ -175,11 +179,12 @@ class Routes:
         )
         cost_s = cell / speeds
         cost_s[~self._known] *= params.unknown_cost
+        cost_s[left_m < params.keep_m] *= LEFT_COST
         cost_s[self._room_m < params.keep_m] = math.inf
         self._cost_s = cost_s
         self._close_outside()
         where = f"({goal[0]:.1f}, {goal[1]:.1f})"
-        goal_cell = self._free_near(goal, ARRIVING_SHARE * params.arrival_radius_m)
+        goal_cell = self._goal_cell(now_s, goal)
         if goal_cell is None:
             self.reason = f"an obstacle stands at the goal {where}"
             return None
@@ -197,12 +202,26 @@ class Routes:
             corners[-1] = goal[:2]
         return self._better(self._round(corners), p)
 
-    def _room_beside_shapes(self, now_s: float, p: Array, v: Array) -> Array:
+    def _goal_cell(self, now_s: float, goal: Array) -> tuple[int, int] | None:
+        """The cell of the goal; while it is taken by what moves, the nearest one beside that."""
+        cell = self._free_near(goal, ARRIVING_SHARE * self._params.arrival_radius_m)
+        at_goal = self.map.cells_of(goal[None])[0]
+        if cell is None and self._inside(*at_goal) and self._clearance_m[tuple(at_goal)] > 0.0:
+            around_m = [
+                shape.radius_m + math.hypot(*shape.v_W[:2]) * self._params.shapes_spread_s
+                for shape in self._shapes_now(now_s)
+            ]
+            if around_m:
+                cell = self._free_near(goal, 2.0 * (self._params.keep_m + max(around_m)))
+        return cell
+
+    def _room_beside_shapes(self, now_s: float, p: Array, v: Array) -> tuple[Array, Array]:
         """(X, Y) distance to what moves, at the time when the vehicle can be in each cell, m.
 
-        It may be earlier there or later by ``shapes_spread_s``.
+        It may be earlier there or later by ``shapes_spread_s``. The second is that to the disc on
+        the left of what moves, seen from the vehicle; negative inside.
         """
-        gap_m = np.full(self.map.shape, math.inf)
+        gap_m, left_m = np.full((2, *self.map.shape), math.inf)
         params = self._params
         middles = np.stack(np.meshgrid(*self.map.axes(), indexing="ij"), axis=-1)
         away = middles - p[:2]
@@ -215,11 +234,15 @@ class Routes:
             if apart_m > params.map.half_band_m:
                 continue
             moves = np.array(shape.v_W[:2])
-            away = middles - shape.p_W[:2] - (now_s - self._shapes_s) * moves
+            place = shape.p_W[:2] + (now_s - self._shapes_s) * moves
+            away = middles - place
             met_s = np.clip(away @ moves / max(float(moves @ moves), 1e-12), begin_s, end_s)
             away = away - met_s[..., None] * moves
             gap_m = np.minimum(gap_m, np.hypot(away[..., 0], away[..., 1]) - shape.radius_m)
-        return np.asarray(np.maximum(gap_m, 0.0))
+            x, y = (place - p[:2]) / max(float(np.hypot(*(place - p[:2]))), 1e-9)
+            beside = away - LEFT_M * np.array((-y, x))
+            left_m = np.minimum(left_m, np.hypot(*np.moveaxis(beside, -1, 0)) - LEFT_M)
+        return np.maximum(gap_m, 0.0), left_m
 
     def _joined(self, p: Array, goal_cell: tuple[int, int]) -> bool:
         """Whether the vehicle is in one piece with the goal, or too near an obstacle to say.

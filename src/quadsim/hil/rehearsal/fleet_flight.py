@@ -1,6 +1,7 @@
 """One flight of several vehicles, each with a stand-in, links and a guard of its own.
 
 The guards tell each other their reach, as they do on one computer: it is heard at the next step.
+Lidars see the other vehicles, and planners know them, by the poses that these say.
 Downwash is not flown here, as every stand-in is a simulation of its own.
 """
 
@@ -13,8 +14,10 @@ import math
 import numpy as np
 
 from quadsim.hil.rehearsal.flight import TRACK, Outcome, RehearsalFlight
+from quadsim.hil.rehearsal.hil_side import OtherVehicle
 from quadsim.hil.rehearsal.judge import hull_radius_m
 from quadsim.hil.rehearsal.rehearsal import Rehearsal
+from quadsim.world.scene.vehicle_track import VehicleTrack
 
 
 class FleetFlight:
@@ -34,14 +37,23 @@ class FleetFlight:
         self.apart_m = math.inf
         self._radius_m = hull_radius_m(rehearsal.scenario.vehicle)
         self._ended: dict[str, tuple[float, str]] = {}  # time and reason of each
+        self._tracks = {name: VehicleTrack() for name in self.flights}
         for name, flight in self.flights.items():
+            others = {
+                other: beside.rehearsal.guard
+                for other, beside in self.flights.items()
+                if other != name
+            }
             flight.side.guard.expect_neighbours(
-                {
-                    other: beside.rehearsal.guard.keep_out_m
-                    for other, beside in self.flights.items()
-                    if other != name
-                }
+                {other: guard.keep_out_m for other, guard in others.items()}
             )
+            flight.side.beside = [
+                OtherVehicle(
+                    self._tracks[other],
+                    (guard.vehicle.radius_m, 2.0 * guard.vehicle.half_height_m),
+                )
+                for other, guard in others.items()
+            ]
 
     def tick(self) -> None:
         """Fly all of them on by one tick."""
@@ -56,9 +68,11 @@ class FleetFlight:
             self.apart_m = min(self.apart_m, nearest_m - 2.0 * self._radius_m)
 
     def _exchange(self) -> None:
-        """Tell each guard what the others say."""
+        """Tell each side what the others say."""
         for name, flight in self.flights.items():
-            now_ns = flight.vehicle.stamp_ns
+            now_ns, pose = flight.vehicle.stamp_ns, flight.side.pose
+            if pose is not None and pose.stamp_ns != self._tracks[name].stamp_ns:
+                self._tracks[name].take(pose.stamp_ns, pose.p_W, pose.v_W)
             reach_W = flight.side.guard.reach(now_ns)
             for other, beside in self.flights.items():
                 if reach_W is not None and other != name:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,9 +21,11 @@ from quadsim.hil.rehearsal.stand_in import Telemetry, VehicleCommand
 from quadsim.sensors.lidar import LidarParams, Scan, SimulatedLidar
 from quadsim.sensors.pose_history import PoseHistory
 from quadsim.world.environment import EnvironmentParams
-from quadsim.world.scene.movers import Movers
+from quadsim.world.scene.movers import Movers, MovingShape
 from quadsim.world.scene.moving_scene import scene_with
+from quadsim.world.scene.obstacles import Obstacle
 from quadsim.world.scene.scene import Scene
+from quadsim.world.scene.vehicle_track import VehicleTrack
 
 #: Name of the virtual lidar's owner, of which its noise depends.
 NAME = "hil"
@@ -69,12 +72,15 @@ class VirtualLidar:
             np.tile(offsets_ns, params.channels) if params.spinning else np.zeros(1, int)
         )
 
-    def look(self, pose: Telemetry, movers: Movers) -> WorldScan | None:
-        """Take a pose; give the newest scan that ends by its stamp, from where the lidar was."""
+    def look(self, pose: Telemetry, others: Sequence[Obstacle]) -> WorldScan | None:
+        """Take a pose; give the newest scan that ends by its stamp, from where the lidar was.
+
+        ``others`` are there beside the scene, where they are now.
+        """
         q_WB = from_euler(0.0, 0.0, yaw_of(pose.q_WB)) if self._level else pose.q_WB
         self._pose.stamp_ns, self._pose.p_W, self._pose.q_WB = pose.stamp_ns, pose.p_W, q_WB
         self._history.take(pose.stamp_ns, pose.p_W, q_WB)
-        self._device.see(scene_with(self._scene, movers.obstacles()))
+        self._device.see(scene_with(self._scene, others))
         scan = self._device.measure(self._pose)
         return None if scan is None else self._in_world(scan)
 
@@ -99,6 +105,16 @@ class VirtualLidar:
         )
 
 
+class OtherVehicle(NamedTuple):
+    """A vehicle with a guard of its own, by the poses that it says.
+
+    ``size_m`` is radius and height of the upright cylinder about it.
+    """
+
+    track: VehicleTrack
+    size_m: tuple[float, float]
+
+
 class HilSide:
     """Planner and guard, and the virtual lidar that both look through.
 
@@ -113,6 +129,8 @@ class HilSide:
         planned: what the planner last said.
         guarded: what the guard last said.
         silent: of ``scan``, ``planner`` and ``dead_man``, those that are taken away.
+        beside: vehicles with guards of their own: the lidar sees them and the planner knows them,
+            as the guard knows their reach.
     """
 
     def __init__(
@@ -127,12 +145,27 @@ class HilSide:
         self.planned: PlannerOutput | None = None
         self.guarded: GuardOutput | None = None
         self.silent: frozenset[str] = frozenset()
+        self.beside: list[OtherVehicle] = []
+
+    @property
+    def pose(self) -> Telemetry | None:
+        """What the vehicle said last."""
+        return self._pose
+
+    def _beside(self, stamp_ns: int, within_s: float = math.inf) -> list[MovingShape]:
+        """Where the vehicles beside are at a time, of those that were heard of lately."""
+        return [
+            track.shape(stamp_ns, size_m)
+            for track, size_m in self.beside
+            if track.stamp_ns and abs(stamp_ns - track.stamp_ns) * 1e-9 <= within_s
+        ]
 
     def take_pose(self, now_ns: int, pose: Telemetry, movers: Movers) -> None:
         """Take what the vehicle says, and look from there."""
         self._pose = pose
         self.guard.take_pose(pose.stamp_ns, now_ns, pose.p_W, pose.q_WB, pose.v_W)
-        scan = self._lidar.look(pose, movers)
+        bodies = [shape.body for shape in self._beside(pose.stamp_ns)]
+        scan = self._lidar.look(pose, [*movers.obstacles(), *bodies])
         if scan is None or "scan" in self.silent:
             return
         where = scan.origin_W, scan.points_W, self._lidar.reach_m, scan.azimuths_W
@@ -152,7 +185,8 @@ class HilSide:
         shapes = movers.vehicles()
         self.guard.take_shapes(now_ns, [Shape(*shape) for shape in shapes])
         if pose is not None and "planner" not in self.silent:
-            self.planner.take_shapes(pose.stamp_ns, shapes)
+            beside = self._beside(pose.stamp_ns, self.planner.params.scan_timeout_s)
+            self.planner.take_shapes(pose.stamp_ns, [*shapes, *beside])
             plan = self.planner.step(pose.stamp_ns, pose.p_W, pose.v_W, yaw_of(pose.q_WB))
             self.planned = plan
             self.guard.take_wish(now_ns, plan.v_W, plan.yaw_rate_radps)

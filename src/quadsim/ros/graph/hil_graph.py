@@ -17,35 +17,30 @@ structure  vehicle                world and lidar                 processes
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 from quadsim.bag.origin import surroundings
-from quadsim.bag.profiles import Recording
 from quadsim.base.errors import InputError
 from quadsim.base.files import find, find_world
-from quadsim.base.options import option
 from quadsim.base.parameters import flatten, load
 from quadsim.hil.guard.gate import CommandGateParams
-from quadsim.hil.guard.parameters import STAND_IN as STAND_IN_BRAKES
-from quadsim.hil.guard.parameters import GuardParams
-from quadsim.hil.guard.setpoints import KINDS, POSITION
-from quadsim.hil.planner.parameters import PlannerParams
+from quadsim.hil.guard.reaches import growth_mps
+from quadsim.hil.guard.setpoints import POSITION
 from quadsim.hil.rehearsal.judge import hull_radius_m
 from quadsim.ros.graph.gazebo_graph import DRAWN, view_bridges
 from quadsim.ros.graph.graph import NodeSpec, prefixed
+from quadsim.ros.graph.hil_fleet import STAND_IN, HilMember, hil_members
+from quadsim.ros.graph.hil_options import STANDS_IN, HilOptions
 from quadsim.ros.graph.hil_vehicle import (
     AUTOPILOT,
     OFFBOARD_STATE,
     POSE_STAMPED,
     POSES,
-    SETPOINTS,
     HilVehicle,
-    hil_vehicle,
-    refuse_shared,
 )
-from quadsim.ros.graph.options import FirmwareSource, Record, bag_of
+from quadsim.ros.graph.options import bag_of
 from quadsim.ros.graph.vehicles import vehicle_namespaces
 from quadsim.sensors.devices import load_device
 from quadsim.vehicle.parameters import VehicleParams
@@ -54,218 +49,80 @@ from quadsim.world.sdf.world_file import load_world
 
 #: Executables of the graph beside those of every graph.
 NODES = ("driver", "planner", "guard", "monitor", "stand_in")
-#: Where the vehicle stands in for a real one.
-STANDS_IN = ("basic", "sil")
-#: Namespace of the vehicle for our nodes, and of the stand-in.
-VEHICLE, STAND_IN = "/quad", "/stand_in"
 #: Of several vehicles one person holds the button for all.
 ONE_BUTTON = (("joy", "/joy"), ("dead_man", "/dead_man"))
 #: Our topics of a real lidar.
 SCANS = ("scan", "points")
 
 
-@dataclass(frozen=True)
-class HilOptions:
-    """What is real, and how it is flown: arguments of ``hil.launch.py``.
+class _Other(NamedTuple):
+    """Another vehicle, as lidar, planner, guard and monitor know it: by its poses."""
 
-    Attributes:
-        apparitions: topics (Odometry) of things that the virtual sensors alone see, and that need
-            not be there from the beginning; their sizes stand behind those of the others.
-    """
-
-    structure: str = option("hil", "what is real", choices=("basic", "sil", "hil", "target"))
-    drivers: str = option(
-        "", "of the vehicle: files of config/drivers, with commas; needed in hil, target"
-    )
-    vehicles: int = option(1, "hil, target: /quad1, /quad2, ...", ge=1, le=50)
-    driver_namespace: str = option(
-        "/",
-        "what stands before the drivers' topics: /uav1; of several one each",
-        unset="/; of several /quad1, ...",
-    )
-    origins: tuple[float, ...] = option(
-        (),
-        "of each vehicle's own map in ours: x,y,z of one after the other",
-        "m",
-        unset="all have one map",
-    )
-    pose: str = option(
-        "", "our topic that says where it is", unset="the first that the drivers give"
-    )
-    relay: bool = option(False, "the pose goes into the vehicle's own estimator too")
-    setpoints: tuple[str, ...] = option(
-        (),
-        "what the guard takes beside velocities, with commas: position, attitude, rates",
-        unset="none",
-    )
-    pose_frame: str = option("map", "the frame that poses name; it must be z up")
-    world: str = option("flat", "the virtual world: a file of worlds, or a path")
-    lidar: str = option(
-        "virtual_lidar",
-        "a file of config/sensors, or a path; target: of the real one, for its place",
-        unset="none",
-    )
-    lidar_position: tuple[float, float, float] | None = option(
-        None, "of the lidar in base_link, x,y,z", "m", unset="as its file says"
-    )
-    lidar_rotation: tuple[float, float, float] | None = option(
-        None, "its roll,pitch,yaw", "deg", unset="as its file says"
-    )
-    level: bool = option(True, "the virtual lidar stays level")
-    rangefinder: str = option(
-        "", "a virtual range finder: a file of config/sensors, or a path", unset="none"
-    )
-    guard: str = option(
-        "default",
-        "a file of config/guards, or a path; hil, target: one with the vehicle's own brakes; of"
-        " several vehicles one for all or one each, with commas",
-    )
-    planner: str = option("default", "a file of config/planners, or a path", unset="none of ours")
-    vehicle: str = option(
-        "", "for robot_description: a file of config/vehicles, or a path", unset="none"
-    )
-    dead_man_button: int = option(
-        -1, "which of joy's buttons; -1: the topic dead_man (Bool) instead"
-    )
-    others: tuple[str, ...] = option((), "topics (Odometry) of other vehicles, with commas")
-    others_pose: tuple[str, ...] = option((), "topics (PoseStamped) of other vehicles, with commas")
-    others_radius: tuple[float, ...] = option(
-        (0.4,), "of other vehicles, one for all or one for each", "m"
-    )
-    others_height: tuple[float, ...] = option(
-        (0.4,), "of other vehicles, one for all or one for each", "m"
-    )
-    rehearsal: str = option(
-        "pillars", "basic, sil: the vehicle that stands in, a file of config/rehearsals"
-    )
-    seed: int = option(1, "basic, sil: of vehicle, link and noise")
-    firmware: FirmwareSource = field(default_factory=FirmwareSource)
-    lent: tuple[str, ...] = option(
-        (), "what Gazebo lends, with commas: lidar, camera", unset="none"
-    )
-    record: Record = "true"
-    recording: Recording = field(default_factory=Recording)
-    apparitions: tuple[str, ...] = ()
-
-    def describe(self) -> list[NodeSpec]:
-        """The nodes; of ``basic`` all in one process."""
-        specs = describe_hil(self)
-        return [composed(specs)] if self.structure == "basic" else specs
+    topic: str
+    type: str
+    radius_m: float
+    height_m: float
+    frame: str
 
 
-def _vehicles(options: HilOptions) -> list[HilVehicle]:
-    """The vehicles with their drivers.
+def _configured(options: HilOptions, seen: bool) -> list[_Other]:
+    """Other vehicles of the launch arguments; ``seen``: those too that are only seen.
 
     Raises:
-        InputError: no drivers, or numbers that do not fit each other.
+        InputError: too few sizes.
     """
-    chain, count, structure = options.drivers, options.vehicles, options.structure
-    if structure in STANDS_IN:
-        if chain or count > 1:
-            given = f"drivers: {chain!r}" if chain else f"vehicles: {count}"
-            raise InputError(
-                f"{given} with structure {structure}, whose vehicle stands in; allowed: none"
-                " and one, or structure hil"
-            )
-        stands_in = hil_vehicle(VEHICLE, "stand_in", STAND_IN, options.pose, (0.0, 0.0, 0.0))
-        _refuse_setpoints(options, stands_in)
-        if {*options.setpoints} - {POSITION} and not options.firmware.firmware:
-            raise InputError("setpoints: the stand-in has attitudes and rates with firmware alone")
-        return [stands_in]
-    if not chain:
-        raise InputError(
-            f"drivers: none with structure {structure}; give those of the vehicle, such as"
-            " mavros or px4,mocap"
-        )
-    names = vehicle_namespaces(count)
-    places = (options.driver_namespace or "/").split(",")
-    places = names if places == ["/"] and count > 1 else places
-    origins = options.origins or (0.0,) * 3 * count
-    for what, found, needed in (
-        ("driver_namespace", len(places), count),
-        ("origins", len(origins), 3 * count),
-    ):
-        if found != needed:
-            raise InputError(f"{what}: {found} given; allowed: {needed}, for {count} vehicles")
-    vehicles = [
-        hil_vehicle(name, chain, place.strip() or "/", options.pose, origins[3 * k : 3 * k + 3])
-        for k, (name, place) in enumerate(zip(names, places, strict=True))
+    named = [(name, ODOMETRY) for name in options.others]
+    named += [(name, ODOMETRY) for name in options.apparitions if seen]
+    named += [(name, POSE_STAMPED) for name in options.others_pose]
+    sizes = []
+    for key in ("others_radius", "others_height"):
+        numbers = getattr(options, key)
+        numbers = numbers * len(named) if len(numbers) == 1 else numbers
+        if len(numbers) < len(named):
+            raise InputError(f"{key}: {len(numbers)}; allowed: 1, or one each of {len(named)}")
+        sizes.append(numbers)
+    return [
+        _Other(name, kind, radius_m, height_m, options.pose_frame)
+        for (name, kind), radius_m, height_m in zip(named, *sizes, strict=False)
     ]
-    _refuse_setpoints(options, vehicles[0])
-    refuse_shared(vehicles)
-    return vehicles
 
 
-def _refuse_setpoints(options: HilOptions, vehicle: HilVehicle) -> None:
-    """Refuse setpoints that the vehicle cannot be told.
-
-    Raises:
-        InputError: an unknown kind, or no driver takes it.
-    """
-    for kind in options.setpoints:
-        if kind not in KINDS:
-            raise InputError(f"setpoints: {kind!r}; allowed: {', '.join(KINDS)}")
-        if kind != POSITION and not vehicle.takes(SETPOINTS[kind]):
-            raise InputError(
-                f"setpoints: drivers {vehicle.chain}: none of them takes {SETPOINTS[kind]}"
-            )
+def _neighbour(member: HilMember) -> _Other:
+    """A vehicle of this graph, as the others know it."""
+    vehicle, body = member.vehicle, member.guard.vehicle
+    size_m = body.radius_m, 2.0 * body.half_height_m
+    frame = member.options.pose_frame
+    return _Other(vehicle.pose_topic, POSES[vehicle.pose], *size_m, frame)
 
 
-def _guards(options: HilOptions) -> list[GuardParams]:
-    """The guard's file of each vehicle.
-
-    Raises:
-        InputError: of a file, or their number.
-    """
-    names = [name.strip() for name in options.guard.split(",")]
-    if len(names) not in (1, options.vehicles):
-        raise InputError(
-            f"guard: {len(names)} files; allowed: 1, or one each of {options.vehicles} vehicles"
-        )
-    guards = [load(GuardParams, find("guards", name)) for name in names]
-    for guard in guards:
-        _refuse_others_brakes(options, guard)
-    return guards * options.vehicles if len(guards) == 1 else guards
-
-
-def _refuse_others_brakes(options: HilOptions, guard: GuardParams) -> None:
-    """A real vehicle flies by brakes and latency of its own.
-
-    Raises:
-        InputError: they are those of the stand-in.
-    """
-    known = guard.vehicle.measured_on.strip()
-    if options.structure in STANDS_IN or known not in ("", STAND_IN_BRAKES):
-        return
-    whose = f"those of {known}" if known else "of no flight"
-    raise InputError(
-        f"guard: its brake_mps2 and latency_s are {whose}, and structure {options.structure} flies"
-        " a real vehicle; measure them with 'quadsim identify --brakes BAG', or say in a file of"
-        " your own, by vehicle.measured_on, how they are known (docs/hil.md)"
-    )
-
-
-def _others(options: HilOptions, seen: bool = False) -> dict[str, Any]:
+def _others(
+    member: HilMember, neighbours: Sequence[HilMember] = (), seen: bool = False
+) -> dict[str, Any]:
     """Parameters of whoever has to know of other vehicles.
 
     Args:
-        options: how it is flown.
+        member: whose node it is.
+        neighbours: those with guards of their own; none for the guard, which knows their reach.
         seen: whether those count too that are only seen.
     """
-    odometry = (*options.others, *(options.apparitions if seen else ()))
-    topics = {"others.odometry": odometry, "others.pose": options.others_pose}
-    given: dict[str, Any] = {name: list(names) for name, names in topics.items() if names}
-    if not given:
-        return {}
-    count = len(odometry) + len(options.others_pose)  # one number may be for all
-    return given | {
-        "others.radius_m": list(options.others_radius[:count]),
-        "others.height_m": list(options.others_height[:count]),
+    others = [*_configured(member.options, seen), *map(_neighbour, neighbours)]
+    others.sort(key=lambda other: other.type != ODOMETRY)  # as the nodes count them
+    given: dict[str, Any] = {
+        f"others.{key}": [other.topic for other in others if other.type == kind]
+        for key, kind in (("odometry", ODOMETRY), ("pose", POSE_STAMPED))
+    } | {
+        f"others.{key}": values[:1] if len(set(values)) == 1 else values
+        for key in ("radius_m", "height_m", "frame")
+        if (values := [getattr(other, key) for other in others])
     }
+    if given.get("others.frame") == [member.options.pose_frame]:
+        del given["others.frame"]
+    return {name: values for name, values in given.items() if values}
 
 
-def _seeing(kind: str, device: str, options: HilOptions, vehicle: HilVehicle) -> NodeSpec:
+def _seeing(kind: str, device: str, member: HilMember, neighbours: Sequence[HilMember]) -> NodeSpec:
     """A virtual sensor that rides on the vehicle."""
+    options, vehicle = member.options, member.vehicle
     params = _lidar(options) if kind == "lidar" else load_device(kind, device)
     return NodeSpec(
         kind,
@@ -279,7 +136,7 @@ def _seeing(kind: str, device: str, options: HilOptions, vehicle: HilVehicle) ->
             "odometry_reliable": False,
             "frames.pose": options.pose_frame,
             "level": options.level and kind == "lidar",
-            **_others(options, seen=True),
+            **_others(member, neighbours, seen=True),
         },
         (("ground_truth/odom", vehicle.heard), ("external/pose_stamped", vehicle.heard)),
     )
@@ -292,8 +149,9 @@ def _lidar(options: HilOptions) -> Any:
     return load_device("lidar", options.lidar or "virtual_lidar", keys, "lidar")
 
 
-def _riding(options: HilOptions, vehicle: HilVehicle, guard: GuardParams) -> dict[str, Any]:
+def _riding(member: HilMember) -> dict[str, Any]:
     """Parameters of whoever flies by the vehicle's pose, and places a lidar's messages."""
+    options, vehicle, guard = member.options, member.vehicle, member.guard
     lidar = _lidar(options)
     given: dict[str, Any] = {
         "pose_type": vehicle.pose_type,
@@ -301,7 +159,6 @@ def _riding(options: HilOptions, vehicle: HilVehicle, guard: GuardParams) -> dic
         "use_sim_time": False,
         "lidar.position_B_m": list(lidar.position_B_m),
         "lidar.rotation_deg": list(lidar.rotation_deg),
-        **_others(options),
     }
     if options.structure == "target" and options.vehicle:  # a real lidar sees its own vehicle
         hull_m = hull_radius_m(load(VehicleParams, find("vehicles", options.vehicle)))
@@ -328,13 +185,14 @@ def _relay(options: HilOptions, vehicle: HilVehicle) -> str:
     return vehicle.pose_type
 
 
-def _driver(options: HilOptions, vehicle: HilVehicle, guard: GuardParams, alone: bool) -> NodeSpec:
+def _driver(member: HilMember, alone: bool) -> NodeSpec:
     """The driver gives the pose, if it is to be converted or found, and sends commands.
 
     It says whether the vehicle obeys them, too, where its file knows that.
 
     In ``target`` it gives what the vehicle sees as well.
     """
+    options, vehicle, guard = member.options, member.vehicle, member.guard
     wanted = [vehicle.pose] if vehicle.heard == vehicle.pose else []
     if vehicle.autopilot == "beside" and vehicle.heard_of(AUTOPILOT) == AUTOPILOT:
         wanted.append(AUTOPILOT)
@@ -373,45 +231,34 @@ def describe_hil(options: HilOptions) -> list[NodeSpec]:
     Raises:
         InputError: naming the option and what is allowed.
     """
-    vehicles, guards = _vehicles(options), _guards(options)
-    planner = load(PlannerParams, find("planners", options.planner)) if options.planner else None
+    members = hil_members(options)
     if options.structure != "target":
         load_world(find_world(options.world))  # what is wrong with it is said here, in one line
     nodes = []
     if options.structure in STANDS_IN:
         given = {"rehearsal": options.rehearsal, "seed": options.seed, "world": options.world}
         nodes.append(NodeSpec("stand_in", STAND_IN, given | asdict(options.firmware)))
-    known = list(zip(vehicles, guards, strict=True))
-    for vehicle, guard in known:
-        others = [one for one in known if one[0] is not vehicle]
-        nodes += _of_vehicle(options, vehicle, guard, planner, others)
-    nodes += _shown_by_gazebo(options, vehicles)
+    for member in members:
+        nodes += _of_vehicle(member, [other for other in members if other is not member])
+    nodes += _shown_by_gazebo(options, [member.vehicle for member in members])
     if bag_of(options.record) is not None:
-        facts = {
-            "guard": json.dumps(flatten(guards[0])),
-            "planner": json.dumps(flatten(planner)) if planner else "",
-        }
-        nodes.append(_recorder(options, vehicles, nodes, facts))
+        nodes.append(_recorder(options, members, nodes))
     return nodes
 
 
-def _of_vehicle(
-    options: HilOptions,
-    vehicle: HilVehicle,
-    guard: GuardParams,
-    planner: PlannerParams | None,
-    others: Sequence[tuple[HilVehicle, GuardParams]],
-) -> list[NodeSpec]:
+def _of_vehicle(member: HilMember, others: Sequence[HilMember]) -> list[NodeSpec]:
     """The nodes of one vehicle, which keeps apart from others with guards of their own."""
+    options, vehicle, guard = member.options, member.vehicle, member.guard
     name, virtual = vehicle.name, options.structure != "target"
-    nodes = [_driver(options, vehicle, guard, alone=not others)]
+    nodes = [_driver(member, alone=not others)]
     for kind, device in (("lidar", options.lidar), ("rangefinder", options.rangefinder)):
         if virtual and device and kind not in options.lent:
-            nodes.append(_seeing(kind, device, options, vehicle))
-    riding = _riding(options, vehicle, guard)
+            nodes.append(_seeing(kind, device, member, others))
+    riding, known = _riding(member), _others(member, others)
     remappings = (("odometry/filtered", vehicle.heard), ("external/pose_stamped", vehicle.heard))
-    if planner is not None:
-        nodes.append(NodeSpec("planner", name, prefixed(planner) | riding, remappings))
+    if member.planner is not None:
+        given = prefixed(member.planner) | riding | known
+        nodes.append(NodeSpec("planner", name, given, remappings))
     own: dict[str, Any] = {
         "dead_man.button": options.dead_man_button,
         "autopilot.odometry": vehicle.autopilot,
@@ -419,20 +266,22 @@ def _of_vehicle(
     if options.setpoints:
         own["setpoints"] = list(options.setpoints)
     if others:
-        own["neighbours.names"] = [other.name.strip("/") for other, _ in others]
-        own["neighbours.keep_out_m"] = [theirs.keep_out_m for _, theirs in others]
+        own["neighbours.names"] = [other.name.strip("/") for other in others]
+        own["neighbours.keep_out_m"] = [other.guard.keep_out_m for other in others]
+        own["neighbours.growth_mps"] = [growth_mps(other.guard) for other in others]
     heard = (
         *remappings,
         *([(AUTOPILOT, vehicle.heard_of(AUTOPILOT))] if vehicle.autopilot == "beside" else []),
         *(ONE_BUTTON if others else ()),
     )
-    nodes.append(NodeSpec("guard", name, prefixed(guard) | own | riding, heard))
+    given = prefixed(guard) | own | riding | _others(member)
+    nodes.append(NodeSpec("guard", name, given, heard))
     shown = {
         "pose": vehicle.timed,
-        "setpoint": vehicle.setpoint,
+        "setpoint": vehicle.answer,
         "world": options.world if virtual else "",
     }
-    nodes.append(NodeSpec("monitor", name, riding | shown, remappings))
+    nodes.append(NodeSpec("monitor", name, riding | known | shown, remappings))
     if options.vehicle:
         find("vehicles", options.vehicle)
         nodes.append(NodeSpec("description", name, {"vehicle": options.vehicle}))
@@ -474,12 +323,10 @@ def _shown_by_gazebo(options: HilOptions, vehicles: Sequence[HilVehicle]) -> lis
 
 
 def _recorder(
-    options: HilOptions,
-    vehicles: Sequence[HilVehicle],
-    nodes: Sequence[NodeSpec],
-    facts: Mapping[str, str],
+    options: HilOptions, members: Sequence[HilMember], nodes: Sequence[NodeSpec]
 ) -> NodeSpec:
     """All of ours, and what the drivers themselves were told and said."""
+    vehicles = [member.vehicle for member in members]
     truth = f"{STAND_IN}/ground_truth/odom {ODOMETRY}"
     also = [
         *(text for vehicle in vehicles for text in _recorded(vehicle)),
@@ -487,12 +334,16 @@ def _recorder(
         *(f"{name} {POSE_STAMPED}" for name in options.others_pose),
         truth if options.structure in STANDS_IN else "",
     ]
-    first = vehicles[0]
+    first, names = members[0], [vehicle.name for vehicle in vehicles]
+    chains = [vehicle.chain for vehicle in vehicles]
+    named = (f"{name.strip('/')}={chain}" for name, chain in zip(names, chains, strict=True))
     flown = {
         "structure": options.structure,
-        "drivers": first.chain,
-        "pose": first.heard if first.heard != first.pose else f"{first.name}/{first.pose}",
+        "drivers": chains[0] if len(set(chains)) == 1 else ",".join(named),
+        "pose": first.vehicle.pose_topic,
         "world": options.world,
+        "guard": json.dumps(flatten(first.guard)),
+        "planner": json.dumps(flatten(first.planner)) if first.planner else "",
     }
     executables = sorted(
         {
@@ -502,16 +353,18 @@ def _recorder(
         }
     )
     count = {"count": len(vehicles)} if len(vehicles) > 1 else {}
+    named_otherwise = names != vehicle_namespaces(len(names))
     return NodeSpec(
         "recorder",
         "/",
         {
             "output": bag_of(options.record) or "",
             **flatten(options.recording),
-            "metadata": json.dumps(surroundings() | flown | dict(facts)),
+            "metadata": json.dumps(surroundings() | flown),
             "nodes": " ".join([*executables, "recorder"]),
             "also": [text for text in also if text],
             **count,
+            **({"namespaces": names} if named_otherwise else {}),
         },
     )
 

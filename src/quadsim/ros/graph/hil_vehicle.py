@@ -14,6 +14,8 @@ from quadsim.wire.standard import ODOMETRY
 
 #: What goes with a velocity and carries none.
 BESIDE_VELOCITY = "/OffboardControlMode"
+#: A velocity without a stamp.
+UNSTAMPED = "geometry_msgs/msg/Twist"
 POSE_STAMPED = "geometry_msgs/msg/PoseStamped"
 #: What the autopilot itself estimates.
 AUTOPILOT = "odometry/autopilot"
@@ -82,6 +84,11 @@ class HilVehicle:
         return self.heard_of(self.pose)
 
     @property
+    def pose_topic(self) -> str:
+        """The full name of that."""
+        return self.heard if self.heard.startswith("/") else f"{self.name}/{self.heard}"
+
+    @property
     def autopilot(self) -> str:
         """Whether the autopilot's own odometry is the pose, or there beside it, or not there."""
         if self.pose == AUTOPILOT:
@@ -119,6 +126,11 @@ class HilVehicle:
     def setpoint(self) -> str:
         """The one of these that carries the velocity."""
         return next((text for text in self.told if not text.endswith(BESIDE_VELOCITY)), "")
+
+    @property
+    def answer(self) -> str:
+        """The same, if its stamps tell how late it is; empty: it has none."""
+        return "" if self.setpoint.endswith(f" {UNSTAMPED}") else self.setpoint
 
     @property
     def keys(self) -> list[str]:

@@ -16,7 +16,7 @@ from quadsim.hil.planner.planner import NO_SCAN, Planner
 from quadsim.ros.messages.cdr import MessageError
 from quadsim.ros.messages.commands import make_path
 from quadsim.ros.messages.planner import make_map, make_plan_markers, read_goal, read_goals
-from quadsim.ros.parts.other_vehicles import Others, VehicleTrack
+from quadsim.ros.parts.other_vehicles import Others
 from quadsim.ros.parts.pose_input import PoseInput
 from quadsim.ros.parts.scan_input import PlacedScan, ScanInput
 from quadsim.ros.runtime import topics
@@ -25,6 +25,7 @@ from quadsim.ros.runtime.params import declare, declare_one
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.sensors.error_terms import due
 from quadsim.wire.encode import Template
+from quadsim.world.scene.vehicle_track import VehicleTrack
 
 #: Commands come with poses, but no more often than this.
 PERIOD_NS = 20_000_000

@@ -58,6 +58,8 @@ class RecorderNode(QuadsimNode):
         recording = declare(self, Recording())
         metadata = declare_one(self, "metadata", "", "kept in the bag: texts by name, as JSON")
         count = declare_one(self, "count", 1, "vehicles", ge=1)
+        words = "of the vehicles, where they are not /quad1, /quad2, ..."
+        namespaces = declare_texts(self, "namespaces", words) or vehicle_namespaces(count)
         running = declare_one(
             self, "nodes", "", "executables whose topics must be there before all is complete"
         ).split()
@@ -71,20 +73,18 @@ class RecorderNode(QuadsimNode):
         self._ahead = Ahead()
         # what is latched is heard before the clock
         self._simulated = bool({"dynamics", "swarm"} & set(running))
-        for name, topic in topics.every_topic(vehicle_namespaces(count)):
+        for name, topic in topics.every_topic(namespaces):
             self._record(name, topic, needed=bool(set(topic.publishers) & set(running)))
         for text in declare_texts(self, "also", "other topics: NAME TYPE"):
             if text.partition(" ")[0] not in self._kept:  # of the table
                 where = f"node {self.get_fully_qualified_name()}: parameter also"
                 topic = topics.foreign(text, where)
                 self._record(topic.name, topic, needed=False)
-        for namespace in vehicle_namespaces(count):
+        for namespace in namespaces:
             for estimator in BESIDE:
                 topic = topics.beside_odometry(estimator)
                 self._record(topics.full_name(namespace, topic.name), topic, needed=False)
-        self._stops = self.offer(
-            topics.EVENTS, topics.full_name(vehicle_namespaces(count)[0], "events")
-        )
+        self._stops = self.offer(topics.EVENTS, topics.full_name(namespaces[0], "events"))
         self.wall_timer(FLUSH_PERIOD_S, self._flush)
         self.wall_timer(TAKE_PERIOD_S, self._take)
 

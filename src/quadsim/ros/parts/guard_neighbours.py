@@ -23,19 +23,23 @@ FRAME = "map"
 
 
 @dataclass(frozen=True)
-class KeepOutParams:
-    """How large other vehicles are."""
+class NeighbourSizeParams:
+    """How large other vehicles are, and how fast they can come."""
 
     keep_out_m: Annotated[
         tuple[float, ...],
         Spec("about the centre of each: radius and error of its pose", "m", gt=0.0, le=100.0),
+    ] = ()
+    growth_mps: Annotated[
+        tuple[float, ...],
+        Spec("most by which the reach of each grows; none: as one's own", "m/s", gt=0.0, le=1e4),
     ] = ()
 
 
 class GuardNeighbours:
     """The other guards of a graph, by ``/NAME/guard/reach``; nothing where there are none.
 
-    Parameters: ``neighbours.names``, ``neighbours.keep_out_m``.
+    Parameters: ``neighbours.names``, ``neighbours.keep_out_m``, ``neighbours.growth_mps``.
 
     Args:
         node: of the guard.
@@ -47,13 +51,10 @@ class GuardNeighbours:
         self, node: QuadsimNode, guard: Callable[[], Any], now_ns: Callable[[], int]
     ) -> None:
         names = declare_texts(node, "neighbours.names", "vehicles with guards of their own")
-        radii_m = declare(node, KeepOutParams(), "neighbours.").keep_out_m
-        if len(radii_m) != len(names):
-            raise InputError(
-                f"node {node.get_fully_qualified_name()}: parameter neighbours.keep_out_m:"
-                f" {len(radii_m)} numbers; allowed: one for each of {len(names)} neighbours"
-            )
-        self._radii_m = dict(zip(names, radii_m, strict=True))
+        sizes = declare(node, NeighbourSizeParams(), "neighbours.")
+        self._radii_m = self._each(node, "keep_out_m", names, sizes.keep_out_m)
+        growths = sizes.growth_mps
+        self._growths_mps = self._each(node, "growth_mps", names, growths) if growths else None
         self._node = node
         self._guard, self._now_ns, self._clock = guard, now_ns, node.get_clock()
         self._publisher = node.offer(topics.GUARD_REACH) if names else None
@@ -63,11 +64,23 @@ class GuardNeighbours:
             take = partial(self._on_reach, name, check)
             node.listen(topics.GUARD_REACH, take, topic, raw=False, reliable=False)
 
+    @staticmethod
+    def _each(
+        node: QuadsimNode, key: str, names: list[str], numbers: tuple[float, ...]
+    ) -> dict[str, float]:
+        """A number for each of them."""
+        if len(numbers) != len(names):
+            raise InputError(
+                f"node {node.get_fully_qualified_name()}: parameter neighbours.{key}:"
+                f" {len(numbers)} numbers; allowed: one for each of {len(names)} neighbours"
+            )
+        return dict(zip(names, numbers, strict=True))
+
     def expect(self) -> None:
         """Tell a new guard of them."""
         guard = self._guard()
         if isinstance(guard, Guard):
-            guard.expect_neighbours(self._radii_m)
+            guard.expect_neighbours(self._radii_m, self._growths_mps)
 
     def _on_reach(self, name: str, check: FrameCheck, message: Any) -> None:
         check.check(message.header.frame_id)

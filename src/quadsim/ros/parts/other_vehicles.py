@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Annotated, TypeVar
 
 from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Spec
 from quadsim.base.records import KINEMATICS
-from quadsim.ros.messages.cdr import MessageError, stamp_of
+from quadsim.ros.messages.cdr import refuse, stamp_of
 from quadsim.ros.messages.conversion import OdometryReader
 from quadsim.ros.parts.truth_input import PoseReader
 from quadsim.ros.runtime import topics
@@ -23,12 +20,10 @@ from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.frames import FrameCheck
 from quadsim.ros.runtime.params import declare, declare_texts
 from quadsim.world.scene.movers import MovingShape
-from quadsim.world.scene.obstacles import Cylinder, Obstacle, Pose
+from quadsim.world.scene.obstacles import Obstacle
+from quadsim.world.scene.vehicle_track import FLIES_ON_S, VehicleTrack
 
-#: A velocity out of poses is taken over so long at least, ns.
-BASELINE_NS = 50_000_000
-#: A stamp that is so much earlier than the last one begins anew: one of them was wrong.
-ANEW_NS = 1_000_000_000
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -44,68 +39,19 @@ class OthersParams:
     ] = (0.4,)
     flies_on_s: Annotated[
         float, Spec("with its last velocity, when nothing is heard; then it stands", "s", ge=0.0)
-    ] = 0.5
-
-
-class VehicleTrack:
-    """One other vehicle: its last position and velocity in W.
-
-    Attributes:
-        stamp_ns: of them; 0: nothing has been heard.
-        came_ns: when that was heard, by its listener's clock.
-    """
-
-    def __init__(self) -> None:
-        self.stamp_ns = self.came_ns = 0
-        self.p_W: NDArray[np.float64] = np.zeros(3)
-        self.v_W: NDArray[np.float64] = np.zeros(3)
-        self._base: tuple[int, NDArray[np.float64]] | None = None
-
-    def take(self, stamp_ns: int, p_W: Any, v_W: Any | None, came_ns: int = 0) -> None:
-        """Take where it is; its velocity comes out of positions where none is given.
-
-        Raises:
-            MessageError: this is not newer.
-        """
-        if stamp_ns <= self.stamp_ns:
-            if self.stamp_ns - stamp_ns < ANEW_NS:
-                raise MessageError("repeats or jumps back in time")
-            self.forget()
-        self.stamp_ns, self.came_ns, self.p_W = stamp_ns, came_ns, np.array(p_W)
-        if v_W is not None:
-            self.v_W = np.array(v_W)
-            return
-        if self._base is None:
-            self._base = (stamp_ns, self.p_W)
-        base_ns, base_W = self._base
-        if stamp_ns - base_ns >= BASELINE_NS:
-            self.v_W = (self.p_W - base_W) / ((stamp_ns - base_ns) * 1e-9)
-            self._base = (stamp_ns, self.p_W)
-
-    def forget(self) -> None:
-        """As if nothing had been heard."""
-        self.stamp_ns = self.came_ns = 0
-        self.v_W, self._base = np.zeros(3), None
-
-    def at(
-        self, stamp_ns: int, flies_on_s: float
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Where it is at a time, and its velocity: it flies on for a while, and then stands."""
-        age_s = (stamp_ns - self.stamp_ns) * 1e-9
-        ahead_s = min(max(age_s, -flies_on_s), flies_on_s)
-        v_W = self.v_W if age_s <= flies_on_s else np.zeros(3)
-        return self.p_W + ahead_s * self.v_W, v_W
+    ] = FLIES_ON_S
 
 
 class Others:
     """The other vehicles that a node knows of.
 
     Parameters: ``others.odometry`` and ``others.pose``, topics of type Odometry and PoseStamped,
-    one for each vehicle; ``others.*`` of :class:`OthersParams`.
+    one for each vehicle; ``others.frame``, the frames that these name; ``others.*`` of
+    :class:`OthersParams`.
 
     Args:
         node: who listens.
-        frame: in which poses must be, as of :class:`FrameCheck`.
+        frame: in which poses must be where nothing else is said, as of :class:`FrameCheck`.
         now_ns: the clock by which they fall silent.
     """
 
@@ -118,25 +64,32 @@ class Others:
         self.params = declare(node, OthersParams(), "others.")
         self._now_ns = now_ns
         self.tracks: dict[str, VehicleTrack] = {}
-        for name in declare_texts(node, "others.odometry", "topics (Odometry) of other vehicles"):
-            self._follow(node, topics.TRUTH, name, frame)
-        for name in declare_texts(node, "others.pose", "topics (PoseStamped) of other vehicles"):
-            self._follow(node, topics.EXTERNAL_POSE_STAMPED, name, frame)
-        count = len(self.tracks)
+        kinds = (
+            (topics.TRUTH, "odometry", "Odometry"),
+            (topics.EXTERNAL_POSE_STAMPED, "pose", "PoseStamped"),
+        )
+        followed = [
+            (topic, name)
+            for topic, key, kind in kinds
+            for name in declare_texts(node, f"others.{key}", f"topics ({kind}) of other vehicles")
+        ]
+        count, words = len(followed), "that their poses name: one for all, or each; none: as ours"
+        frames = declare_texts(node, "others.frame", words) or [frame]
+        frames = self._each(node, "frame", frames, count)
+        for (topic, name), named in zip(followed, frames, strict=True):
+            self._follow(node, topic, name, named)
         radii_m = self._each(node, "radius_m", self.params.radius_m, count)
         heights_m = self._each(node, "height_m", self.params.height_m, count)
         self._sizes_m = list(zip(radii_m, heights_m, strict=True))
 
-    def _each(
-        self, node: QuadsimNode, key: str, given: tuple[float, ...], count: int
-    ) -> tuple[float, ...]:
-        """A number for each of the vehicles."""
+    def _each(self, node: QuadsimNode, key: str, given: Sequence[T], count: int) -> list[T]:
+        """A value for each of the vehicles."""
         if len(given) not in (1, count):
             raise InputError(
                 f"node {node.get_fully_qualified_name()}: parameter others.{key}: {len(given)}"
-                f" numbers; allowed: 1, or one for each of {count} vehicles"
+                f" values; allowed: 1, or one for each of {count} vehicles"
             )
-        return given * count if len(given) == 1 else given
+        return list(given) * count if len(given) == 1 else list(given)
 
     def _follow(self, node: QuadsimNode, topic: topics.Topic, name: str, frame: str) -> None:
         record = new_record(KINEMATICS)
@@ -149,7 +102,7 @@ class Others:
             reader.read(payload)
             check.check(reader.frames[0])
             v_W = record["v_W"] if odometry else None
-            track.take(stamp_of(payload), record["p_W"], v_W, self._now_ns())
+            refuse(track.take(stamp_of(payload), record["p_W"], v_W, self._now_ns()))
 
         node.listen(topic, take, name, reliable=False)
 
@@ -188,19 +141,12 @@ class Others:
             stamp_ns: the time.
             within_s: of one that was heard of longer ago or after it, no more is known.
         """
-        found = []
-        for track, (radius_m, height_m) in zip(self.tracks.values(), self._sizes_m, strict=True):
-            if track.stamp_ns and abs(stamp_ns - track.stamp_ns) * 1e-9 <= within_s:
-                p_W, v_W = track.at(stamp_ns, self.params.flies_on_s)
-                shape = MovingShape(
-                    tuple(p_W.tolist()), tuple(v_W.tolist()), radius_m, 0.5 * height_m
-                )
-                found.append(shape)
-        return found
+        return [
+            track.shape(stamp_ns, size_m, self.params.flies_on_s)
+            for track, size_m in zip(self.tracks.values(), self._sizes_m, strict=True)
+            if track.stamp_ns and abs(stamp_ns - track.stamp_ns) * 1e-9 <= within_s
+        ]
 
     def obstacles(self, stamp_ns: int) -> list[Obstacle]:
         """Each as an upright cylinder where it is at a time."""
-        return [
-            Obstacle("vehicle", Cylinder(one.radius_m, 2.0 * one.half_height_m), Pose(one.p_W))
-            for one in self.at(stamp_ns)
-        ]
+        return [shape.body for shape in self.at(stamp_ns)]

@@ -37,6 +37,13 @@ class MovingShape(NamedTuple):
     radius_m: float
     half_height_m: float
 
+    @property
+    def body(self) -> Obstacle:
+        """It as an obstacle where it is."""
+        return Obstacle(
+            "vehicle", Cylinder(self.radius_m, 2.0 * self.half_height_m), Pose(self.p_W)
+        )
+
 
 def _between(a: Vec3, b: Vec3, share: float) -> Vec3:
     """Point of a line: a at 0, b at 1."""

@@ -1,0 +1,271 @@
+"""The vehicles of the graph ``hil``, each with drivers, guard, planner and place of its own.
+
+Launch arguments name them (``drivers:=cf1=crazyswarm2,uav2=mocap,mavros``), or a file does
+(``fleet:=FILE``), whose keys are those arguments for one vehicle.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from quadsim.base.errors import InputError
+from quadsim.base.files import find
+from quadsim.base.parameters import Spec, Vec3, load
+from quadsim.hil.guard.parameters import STAND_IN as STAND_IN_BRAKES
+from quadsim.hil.guard.parameters import GuardParams
+from quadsim.hil.guard.setpoints import KINDS, POSITION
+from quadsim.hil.planner.parameters import PlannerParams
+from quadsim.ros.graph.hil_options import STANDS_IN, HilOptions
+from quadsim.ros.graph.hil_vehicle import SETPOINTS, HilVehicle, hil_vehicle, refuse_shared
+from quadsim.ros.graph.vehicles import vehicle_namespaces
+
+#: Namespace of the vehicle for our nodes, and of the stand-in.
+VEHICLE, STAND_IN = "/quad", "/stand_in"
+#: A vehicle's name is one of ROS.
+_NAME = re.compile(r"[A-Za-z]\w*")
+#: Arguments that a fleet's file says of each vehicle, and their defaults.
+_OF_FILE = {"drivers": "", "driver_namespace": "/", "origins": (), "vehicles": 1}
+
+
+@dataclass(frozen=True)
+class FleetMemberParams:
+    """One vehicle of a fleet's file; a text that is not given is that of the launch argument."""
+
+    name: Annotated[str, Spec("its namespace, /NAME, and its name in motion capture")]
+    drivers: Annotated[str, Spec("as the argument: mocap,mavros")]
+    driver_namespace: Annotated[
+        str, Spec("what stands before the drivers' topics; not given: /NAME")
+    ] = ""
+    origin_W_m: Annotated[Vec3, Spec("of its own map in ours", "m", ge=-1e5, le=1e5)] = (
+        0.0,
+        0.0,
+        0.0,
+    )
+    pose: Annotated[str, Spec("our topic that says where it is")] = ""
+    pose_frame: Annotated[str, Spec("the frame that its poses name")] = ""
+    relay: Annotated[bool, Spec("the pose goes into the vehicle's own estimator too")] = False
+    lidar: Annotated[str, Spec("a file of config/sensors, or a path")] = ""
+    guard: Annotated[
+        str, Spec("its limits, size and brakes: a file of config/guards, or a path")
+    ] = ""
+    planner: Annotated[str, Spec("a file of config/planners, or a path")] = ""
+    vehicle: Annotated[str, Spec("a file of config/vehicles, or a path")] = ""
+
+    def options(self, common: HilOptions) -> HilOptions:
+        """The launch arguments of this vehicle."""
+        texts = ("pose", "pose_frame", "lidar", "guard", "planner", "vehicle")
+        given: dict[str, Any] = {key: text for key in texts if (text := getattr(self, key))}
+        return replace(
+            common,
+            drivers=self.drivers,
+            driver_namespace=self.driver_namespace or f"/{self.name}",
+            relay=common.relay or self.relay,
+            **given,
+        )
+
+
+@dataclass(frozen=True)
+class FleetParams:
+    """A fleet's file."""
+
+    vehicles: Annotated[tuple[FleetMemberParams, ...], Spec("the vehicles")]
+    description: Annotated[str, Spec("which vehicles, and where")] = ""
+
+
+@dataclass(frozen=True)
+class HilMember:
+    """One vehicle of the graph.
+
+    Attributes:
+        options: the launch arguments, as they are for this vehicle.
+        vehicle: how it is heard and told.
+        guard, planner: parameters of its own; no planner: None.
+    """
+
+    options: HilOptions
+    vehicle: HilVehicle
+    guard: GuardParams
+    planner: PlannerParams | None
+
+    @property
+    def name(self) -> str:
+        """Its namespace."""
+        return self.vehicle.name
+
+
+def hil_members(options: HilOptions) -> list[HilMember]:
+    """The vehicles of the graph.
+
+    Raises:
+        InputError: naming the argument or the file and key, and what is allowed.
+    """
+    members = [_member(*each) for each in _said(options)]
+    refuse_shared([member.vehicle for member in members])
+    ratios = sorted({member.guard.neighbours.height_ratio for member in members})
+    if len(ratios) > 1:
+        found = ", ".join(f"{ratio:g}" for ratio in ratios)
+        raise InputError(f"guard: neighbours.height_ratio: {found}; allowed: one of all vehicles")
+    return members
+
+
+#: Namespace, arguments, and where its own map begins, of one vehicle.
+_Said = tuple[str, HilOptions, tuple[float, ...]]
+
+
+def _said(options: HilOptions) -> list[_Said]:
+    """What is said of each vehicle."""
+    if options.structure in STANDS_IN:
+        if options.drivers or options.vehicles > 1 or options.fleet:
+            given = next(
+                f"{key}: {value!r}"
+                for key in ("drivers", "fleet", "vehicles")
+                if (value := getattr(options, key)) not in ("", 1)
+            )
+            raise InputError(
+                f"{given} with structure {options.structure}, whose vehicle stands in; allowed:"
+                " none and one, or structure hil"
+            )
+        own = replace(options, drivers="stand_in", driver_namespace=STAND_IN)
+        return [(VEHICLE, own, (0.0, 0.0, 0.0))]
+    return _of_file(options) if options.fleet else _of_arguments(options)
+
+
+def _of_file(options: HilOptions) -> list[_Said]:
+    """The vehicles of a fleet's file."""
+    for key, default in _OF_FILE.items():
+        if getattr(options, key) != default:
+            raise InputError(f"{key}: with fleet:={options.fleet}; allowed: in that file, of each")
+    path = Path(options.fleet).expanduser()
+    if not path.is_file():
+        raise InputError(f"fleet: {options.fleet}: no such file")
+    fleet = load(FleetParams, path).vehicles
+    if not fleet:
+        raise InputError(f"{path}: vehicles: none; allowed: one or more")
+    names = [_checked(each.name, f"{path}: vehicles: name") for each in fleet]
+    _refuse_twice(names, f"{path}: vehicles")
+    return [
+        (name, each.options(options), each.origin_W_m)
+        for name, each in zip(names, fleet, strict=True)
+    ]
+
+
+def _of_arguments(options: HilOptions) -> list[_Said]:
+    """The vehicles of the launch arguments."""
+    chains = _chains(options)
+    names, count = list(chains), len(chains)
+    places = (options.driver_namespace or "/").split(",")
+    if places == ["/"] and names != [VEHICLE]:
+        places = names
+    origins = options.origins or (0.0,) * 3 * count
+    for what, found, needed in (
+        ("driver_namespace", len(places), count),
+        ("origins", len(origins), 3 * count),
+    ):
+        if found != needed:
+            raise InputError(f"{what}: {found} given; allowed: {needed}, for {count} vehicles")
+    own: dict[str, Any] = {key: _each(options, key, count) for key in ("guard", "pose", "vehicle")}
+    return [
+        (
+            name,
+            replace(
+                options,
+                drivers=chains[name],
+                driver_namespace=places[k].strip() or "/",
+                **{key: texts[k] for key, texts in own.items()},
+            ),
+            origins[3 * k : 3 * k + 3],
+        )
+        for k, name in enumerate(names)
+    ]
+
+
+def _chains(options: HilOptions) -> dict[str, str]:
+    """Drivers by namespace: ``CHAIN`` for all, or ``NAME=CHAIN,NAME=CHAIN``.
+
+    A part without a name goes on with the chain before it.
+    """
+    text = options.drivers
+    if not text:
+        raise InputError(
+            f"drivers: none with structure {options.structure}; give those of the vehicle, such as"
+            " mavros or px4,mocap"
+        )
+    if "=" not in text:
+        return dict.fromkeys(vehicle_namespaces(options.vehicles), text)
+    named = [part.rpartition("=") for part in text.split(",")]
+    if not named[0][1]:
+        raise InputError(f"drivers: {text!r}: {named[0][2]!r} is nobody's; allowed: NAME=DRIVERS")
+    names = [_checked(name.strip(), "drivers") for name, equals, _ in named if equals]
+    _refuse_twice(names, "drivers")
+    if options.vehicles not in (1, len(names)):
+        raise InputError(f"vehicles: {options.vehicles}; drivers are of {len(names)} by name")
+    chains: dict[str, str] = {}
+    left = iter(names)
+    for _, equals, chain in named:
+        if equals:
+            last = next(left)
+            chains[last] = chain.strip()
+        else:
+            chains[last] += f",{chain.strip()}"
+    return chains
+
+
+def _checked(name: str, where: str) -> str:
+    """The namespace of a vehicle's name."""
+    if not _NAME.fullmatch(name):
+        raise InputError(f"{where}: {name!r}; allowed: letters, digits and _, a letter first")
+    return f"/{name}"
+
+
+def _refuse_twice(names: list[str], where: str) -> None:
+    twice = next((name for name in names if names.count(name) > 1), "")
+    if twice:
+        raise InputError(f"{where}: {twice.strip('/')!r} is there twice; allowed: once")
+
+
+def _each(options: HilOptions, key: str, count: int) -> list[str]:
+    """Texts of an argument, one for all or one each, with commas."""
+    texts = [text.strip() for text in getattr(options, key).split(",")]
+    if len(texts) not in (1, count):
+        what = "files" if key in ("guard", "vehicle") else "topics"
+        raise InputError(f"{key}: {len(texts)} {what}; allowed: 1, or one each of {count} vehicles")
+    return texts * count if len(texts) == 1 else texts
+
+
+def _member(name: str, own: HilOptions, origin_W: tuple[float, ...]) -> HilMember:
+    """One vehicle with its files read."""
+    vehicle = hil_vehicle(name, own.drivers, own.driver_namespace, own.pose, origin_W)
+    for kind in own.setpoints:
+        if kind not in KINDS:
+            raise InputError(f"setpoints: {kind!r}; allowed: {', '.join(KINDS)}")
+        if kind != POSITION and not vehicle.takes(SETPOINTS[kind]):
+            raise InputError(
+                f"setpoints: drivers {own.drivers}: none of them takes {SETPOINTS[kind]}"
+            )
+    stands_in = own.structure in STANDS_IN and not own.firmware.firmware
+    if stands_in and {*own.setpoints} - {POSITION}:
+        raise InputError("setpoints: the stand-in has attitudes and rates with firmware alone")
+    guard = load(GuardParams, find("guards", own.guard))
+    _refuse_others_brakes(own, guard)
+    planner = load(PlannerParams, find("planners", own.planner)) if own.planner else None
+    return HilMember(own, vehicle, guard, planner)
+
+
+def _refuse_others_brakes(options: HilOptions, guard: GuardParams) -> None:
+    """A real vehicle flies by brakes and latency of its own.
+
+    Raises:
+        InputError: they are those of the stand-in.
+    """
+    known = guard.vehicle.measured_on.strip()
+    if options.structure in STANDS_IN or known not in ("", STAND_IN_BRAKES):
+        return
+    whose = f"those of {known}" if known else "of no flight"
+    raise InputError(
+        f"guard: its brake_mps2 and latency_s are {whose}, and structure {options.structure} flies"
+        " a real vehicle; measure them with 'quadsim identify --brakes BAG', or say in a file of"
+        " your own, by vehicle.measured_on, how they are known (docs/hil.md)"
+    )
