@@ -89,7 +89,7 @@ def error_bounds(flights: Sequence[WindowErrors], regimes: int, level: float) ->
     flights, nothing = _known(flights), np.full(regimes, np.inf)
     if len(flights) < FEWEST_FLIGHTS:
         return nothing
-    levels = np.linspace(2.0 * level - 1.0, 1.0, LEVELS)
+    levels = np.linspace(2.0 * level - 1.0, 1.0, LEVELS, dtype=np.float64)
     inside = np.zeros(LEVELS)
     for k, flight in enumerate(flights):
         bounds = _quantiles([*flights[:k], *flights[k + 1 :]], regimes, levels)
