@@ -32,9 +32,9 @@ def test_the_kingfisher_explains_neurobems_flights():
     paths = [FLIGHTS / "neurobem" / f"bemnn20210218{name}.mat" for name in names[:3]]
     found = judged("kingfisher", [*paths, FLIGHTS / "neurobem" / f"bemnn20210223{names[3]}.mat"])
     assert found["force_rmse_n"] < 0.50  # NeuroBEM 0.49; left out of the fit 0.52
-    assert found["torque_rmse_nm"] < 0.0206
+    assert found["torque_rmse_nm"] < 0.0200
     # NeuroBEM's own, below 7 m/s
-    assert found["logs"][0]["force_rmse_n"] < 0.251
+    assert found["logs"][0]["force_rmse_n"] < 0.250
     assert found["logs"][3]["force_rmse_n"] < 0.345
 
 

@@ -20,7 +20,13 @@ from quadsim.lab.identify.shooting import (
     with_values,
     wrench_residuals,
 )
-from quadsim.lab.validate.bounds import WindowErrors, conformal_bound, coverage_of
+from quadsim.lab.validate.bounds import (
+    WindowErrors,
+    bound_rows,
+    conformal_bound,
+    coverage_of,
+    error_bounds,
+)
 from quadsim.lab.validate.recorded import read_recorded
 from quadsim.lab.validate.residuals import predict_flight, residual_wrench
 
@@ -104,11 +110,35 @@ def test_a_conformal_bound_covers_as_it_says():
 
 def test_coverage_is_of_flights_left_out():
     regime = np.zeros(100, np.int64)
-    alike = [WindowErrors(np.linspace(0, 1, 100), regime) for _ in range(3)]
+    alike = [WindowErrors(np.linspace(0, 1, 100), regime) for _ in range(4)]
     assert coverage_of(alike, 1, 0.9) == pytest.approx(0.9, abs=0.02)
     far = [*alike, WindowErrors(np.full(100, 5.0), regime)]
     assert coverage_of(far, 1, 0.9) < 0.8
-    assert coverage_of(alike[:1], 1, 0.9) is None
+    assert coverage_of(alike[:3], 1, 0.9) is None
+
+
+def test_bounds_hold_on_another_flight_however_flights_differ():
+    rng = np.random.default_rng(5)
+
+    def flight():
+        error = rng.lognormal(0.0, 0.5) * np.abs(rng.normal(size=60))
+        return WindowErrors(error, rng.integers(0, 2, 60))
+
+    shares = []
+    for _ in range(40):
+        bounds = error_bounds([flight() for _ in range(10)], 2, 0.9)
+        new = [flight() for _ in range(20)]
+        shares += [float((each.error <= bounds[each.regime]).mean()) for each in new]
+    # flights' shares deviate by 0.15, those with the same bounds together: 0.01 of the mean
+    assert np.mean(shares) == pytest.approx(0.9, abs=0.03)
+
+
+def test_two_flights_tell_of_their_own_windows_alone():
+    flights = [WindowErrors(np.linspace(0, 1, 100), np.zeros(100, np.int64))] * 2
+    row = bound_rows(np.array([0.5]), [flights], ["all"], 0.9)[0]
+    assert row["position_m"] == pytest.approx(0.9, abs=0.02)
+    assert row["another_flight"] is False
+    assert row["coverage"] is None
 
 
 def test_validate_prints_what_is_asked(log, tmp_path):
