@@ -25,7 +25,6 @@ from quadsim.ros.nodes.description import Description, declare_sensors
 from quadsim.ros.parts.control_params import refuse_other_commands
 from quadsim.ros.parts.sampling import Sampling, samplings_from
 from quadsim.ros.parts.scene_params import SCENE, declare_scene
-from quadsim.ros.parts.simulated_time import SimulatedTime
 from quadsim.ros.parts.timed_parameter import TimedParameter
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
@@ -41,6 +40,8 @@ from quadsim.ros.runtime.params import (
 )
 from quadsim.ros.runtime.resets import RESET, Resets
 from quadsim.ros.runtime.runtime import entry_points
+from quadsim.ros.simulation.simulated_time import SimulatedTime
+from quadsim.ros.simulation.spawned import SimulatedWorld
 from quadsim.sensors.devices import load_suite
 from quadsim.sensors.error_terms import due
 from quadsim.sim.log import ERROR, OK, WARN
@@ -52,9 +53,12 @@ from quadsim.vehicle.disturbances import (
     disturbances_from_text,
 )
 from quadsim.vehicle.fleet import Fleet
+from quadsim.vehicle.outline import outline_m
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
+from quadsim.vehicle.start import check_place
 from quadsim.world.environment import EnvironmentParams
+from quadsim.world.scene.moving_scene import scene_with
 from quadsim.world.scene.scene import Scene
 
 CLOCK_PERIOD_NS = 10_000_000
@@ -155,10 +159,16 @@ class DynamicsNode(QuadsimNode):
             self._period_ns,
             self.params.rate,
             self.params.paused,
-            lambda: self.fleet.stamp_ns,
             self._step,
             self._on_reset,
-            self._truths,
+            SimulatedWorld(
+                lambda: self.fleet.stamp_ns,
+                self._truths,
+                self._place,
+                lambda: outline_m(self.fleet.params),
+                lambda obstacles: self.fleet.see(scene_with(self._scene, obstacles)),
+                self._tell_all,
+            ),
         )
         self._resets = Resets(
             self,
@@ -305,6 +315,14 @@ class DynamicsNode(QuadsimNode):
             for vehicle in self._vehicles
         }
 
+    def _place(self, name: str, motion: Any) -> None:
+        """Put a vehicle somewhere, as its physics is told, and whoever hears of events."""
+        fleet = self.fleet
+        i = fleet.names.index(name)
+        check_place(fleet.params, fleet.environment, fleet.scene, fleet.physics, motion)
+        fleet.set_motion(i, motion["p_W"], motion["v_W"], motion["q_WB"], motion["w_B"])
+        self._vehicles[i].event(WARN, "moved", "by set_entity_state")
+
     def _on_reset(self) -> str:
         self._resets.at(self.fleet.stamp_ns)
         return ""
@@ -397,6 +415,7 @@ class DynamicsNode(QuadsimNode):
         """One period of physics, and what is due of the truth."""
         before_ns = self.fleet.stamp_ns
         now_ns = before_ns + self._period_ns
+        self._time.spawned.step(before_ns, self._period_ns)
         try:
             self.fleet.step_to(now_ns)
         except FlightError as error:
