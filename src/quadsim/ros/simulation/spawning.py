@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from itertools import count
-from os.path import isfile
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -57,6 +56,13 @@ def _file_of(uri: str) -> Path:
     )
 
 
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # the name is too long, or none
+        return False
+
+
 def model_of(resource: Any) -> Model:
     """The model of a Resource, or of a request that has its fields.
 
@@ -73,7 +79,7 @@ def model_of(resource: Any) -> Model:
     path = _file_of(uri) if uri else share_dir() / "worlds" / "resource_string"
     if not uri and not re.search(r"<\s*sdf\b", text):
         raise RefusedError("UNSUPPORTED_FORMAT", "resource_string; allowed: <sdf> with a <model>")
-    if uri and not isfile(path):  # False, too, of a name that is too long
+    if uri and not _is_there(path):
         raise RefusedError("MISSING_ASSETS", f"{shown(uri)}: no such file")
     try:
         model = read_model(read_sdf(path) if uri else sdf_root(text, path), path)
