@@ -10,7 +10,6 @@ import struct
 import numpy as np
 import pytest
 from geometry_msgs.msg import Point, Vector3
-from interface_definitions import Services
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import LaserScan, PointCloud2
 from std_srvs.srv import Trigger
@@ -20,7 +19,6 @@ from quadsim.bag.reading import open_bag
 from quadsim.base.errors import InputError
 from quadsim.ros.nodes import dynamics, lidar
 from quadsim.ros.runtime import qos
-from quadsim.ros.runtime.base import QuadsimNode
 
 STEP_NS = 10_000_000
 WORLD = """<sdf version="1.9"><world name="wall">
@@ -135,21 +133,6 @@ def test_a_lidar_rides_on_the_odometry_of_a_real_vehicle(bench, world):
 
     bench.until(heard)
     assert found[-1].ranges[180] == pytest.approx(3.0)
-
-
-@pytest.fixture
-def services(monkeypatch):
-    """The services of simulation_interfaces, which DDS cannot carry where it is not installed."""
-    found = Services(monkeypatch)
-    create_service = QuadsimNode.create_service
-
-    def create(node, kind, name, asked, **more):
-        if hasattr(kind, "of_definition"):
-            return found.create_service(kind, name, asked)
-        return create_service(node, kind, name, asked, **more)
-
-    monkeypatch.setattr(QuadsimNode, "create_service", create)
-    return found
 
 
 def test_what_is_spawned_is_seen_and_stood_upon_until_it_is_deleted(bench, services):

@@ -58,7 +58,6 @@ from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
 from quadsim.vehicle.start import check_place
 from quadsim.world.environment import EnvironmentParams
-from quadsim.world.scene.moving_scene import scene_with
 from quadsim.world.scene.scene import Scene
 
 CLOCK_PERIOD_NS = 10_000_000
@@ -166,7 +165,8 @@ class DynamicsNode(QuadsimNode):
                 self._truths,
                 self._place,
                 lambda: outline_m(self.fleet.params),
-                lambda obstacles: self.fleet.see(scene_with(self._scene, obstacles)),
+                lambda: self._scene,
+                self._see,
                 self._tell_all,
             ),
         )
@@ -322,6 +322,10 @@ class DynamicsNode(QuadsimNode):
         check_place(fleet.params, fleet.environment, fleet.scene, fleet.physics, motion)
         fleet.set_motion(i, motion["p_W"], motion["v_W"], motion["q_WB"], motion["w_B"])
         self._vehicles[i].event(WARN, "moved", "by set_entity_state")
+
+    def _see(self, scene: Scene) -> None:
+        """Let all fly in another scene."""
+        self.fleet.see(scene)
 
     def _on_reset(self) -> str:
         self._resets.at(self.fleet.stamp_ns)

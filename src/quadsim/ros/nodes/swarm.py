@@ -7,7 +7,6 @@ in the vehicles' namespaces, each steered by the topics and services of an autop
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,8 +36,7 @@ from quadsim.sim.log import ERROR, OK, WARN
 from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.sim.swarm import Swarm, plain_loop
 from quadsim.vehicle.outline import outline_m
-from quadsim.world.scene.moving_scene import scene_with
-from quadsim.world.scene.obstacles import Obstacle
+from quadsim.world.scene.scene import Scene
 
 TICK_NS = round(1e9 / TICK_HZ)
 #: Room in the logs, which are emptied at each tick, s.
@@ -110,6 +108,7 @@ class SwarmNode(QuadsimNode):
                 self._truths,
                 self._place,
                 lambda: outline_m(self.swarm.scenario.vehicle),
+                lambda: self.swarm.scenario.scene,
                 self._see,
                 self._tell_all,
             ),
@@ -192,9 +191,9 @@ class SwarmNode(QuadsimNode):
         self.swarm.place(i, motion)
         self._commands[i].event(WARN, "moved", "by set_entity_state", self.stamp_ns)
 
-    def _see(self, obstacles: Sequence[Obstacle]) -> None:
-        """Let all fly among what was spawned, too."""
-        self.swarm.vehicles.see(scene_with(self.swarm.scenario.scene, obstacles))
+    def _see(self, scene: Scene) -> None:
+        """Let all fly in another scene."""
+        self.swarm.vehicles.see(scene)
 
     def _tell_all(self, level: int, name: str, message: str) -> None:
         for commands in self._commands:

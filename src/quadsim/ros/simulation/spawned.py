@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,9 @@ from quadsim.ros.runtime import topics
 from quadsim.sensors.error_terms import due
 from quadsim.sim.log import OK
 from quadsim.world.entities import Course, Entity
+from quadsim.world.scene.moving_scene import scene_with
 from quadsim.world.scene.obstacles import Obstacle, Pose
+from quadsim.world.scene.scene import Scene
 
 #: Between two messages of what moves, ns.
 PERIOD_NS = 20_000_000
@@ -29,7 +31,8 @@ class SimulatedWorld:
         truths: name of each vehicle to its KINEMATICS now.
         place: puts a vehicle of a name into the pose and velocities of a KINEMATICS.
         outline_m: radius and height of a vehicle about its centre.
-        see: lets all fly among these obstacles, beside those of the world.
+        scene: of the world, without what was spawned.
+        see: lets all fly in another scene.
         tell: says on every vehicle's ``events`` that something happened: level, name, words.
     """
 
@@ -37,7 +40,8 @@ class SimulatedWorld:
     truths: Callable[[], Mapping[str, Any]]
     place: Callable[[str, Any], None]
     outline_m: Callable[[], tuple[float, float]]
-    see: Callable[[Sequence[Obstacle]], None]
+    scene: Callable[[], Scene]
+    see: Callable[[Scene], None]
     tell: Callable[[int, str, str], None]
 
 
@@ -52,7 +56,8 @@ class Spawned:
     def __init__(self, node: Any, world: SimulatedWorld) -> None:
         self._node, self._world = node, world
         self._output: Any = None
-        self._moving = False
+        self._moving: list[Entity] = []
+        self._still: Scene | None = None  # the world with what stands still
         self.entities: dict[str, Entity] = {}
 
     def add(self, name: str, entity: Entity) -> None:
@@ -99,21 +104,29 @@ class Spawned:
     def step(self, now_ns: int, period_ns: int) -> None:
         """Move what moves, before the physics of a step from a time on."""
         if self._moving:
-            self._world.see(self._all(now_ns))
+            self._see(now_ns)
             if due(PERIOD_NS, now_ns, now_ns + period_ns):
                 self._publish(now_ns)
 
-    def _all(self, now_ns: int) -> list[Obstacle]:
-        return [one for entity in self.entities.values() for one in entity.obstacles(now_ns)]
-
     def _show(self) -> None:
         now_ns = self._world.now_ns()
-        self._moving = any(entity.course.moves for entity in self.entities.values())
-        self._world.see(self._all(now_ns))
+        self._moving = [entity for entity in self.entities.values() if entity.course.moves]
+        still = (entity for entity in self.entities.values() if not entity.course.moves)
+        self._still = scene_with(self._world.scene(), _shapes(still, now_ns))
+        self._see(now_ns)
         self._publish(now_ns)
+
+    def _see(self, now_ns: int) -> None:
+        """Let all fly among what is there now; what stands still is put together no more."""
+        assert self._still is not None
+        self._world.see(scene_with(self._still, _shapes(self._moving, now_ns)))
 
     def _publish(self, now_ns: int) -> None:
         if self._output is None:  # nobody is told of nothing
             self._output = self._node.offer(topics.OBSTACLES)
         by_name = {name: entity.obstacles(now_ns) for name, entity in self.entities.items()}
         self._output.publish(obstacle_markers(by_name, now_ns))
+
+
+def _shapes(entities: Iterable[Entity], stamp_ns: int) -> list[Obstacle]:
+    return [one for entity in entities for one in entity.obstacles(stamp_ns)]

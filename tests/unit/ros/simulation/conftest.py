@@ -14,6 +14,7 @@ from interface_definitions import Services
 
 from quadsim.base.errors import InputError
 from quadsim.base.records import KINEMATICS
+from quadsim.ros.simulation import spawned
 from quadsim.ros.simulation.simulation_services import SimulationServices
 from quadsim.ros.simulation.spawned import SimulatedWorld, Spawned
 
@@ -33,7 +34,7 @@ class Simulation:
         self.where_nothing_can_be = ""
         self.world = SimulatedWorld(
             lambda: self.now_ns, lambda: self.quads, self._place, lambda: (0.3, 0.2),
-            self._see, lambda *words: self.told.append(words),
+            list, self._see, lambda *words: self.told.append(words),
         )  # fmt: skip
 
     def _place(self, name, motion):
@@ -41,8 +42,8 @@ class Simulation:
             raise InputError(self.where_nothing_can_be)
         self.quads[name] = motion
 
-    def _see(self, obstacles):
-        self.seen = list(obstacles)
+    def _see(self, scene):
+        self.seen = scene
 
     def pause(self, paused):
         self.paused = paused
@@ -68,6 +69,8 @@ def offer(monkeypatch, simulation):
 
     def offered(*left_out):
         services = Services(monkeypatch, left_out)
+        # a scene here is a list of obstacles
+        monkeypatch.setattr(spawned, "scene_with", lambda scene, others: [*scene, *others])
         node = SimpleNamespace(
             create_service=services.create_service,
             offer=lambda _: SimpleNamespace(publish=simulation.published.append),
