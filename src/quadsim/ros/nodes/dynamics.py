@@ -161,13 +161,14 @@ class DynamicsNode(QuadsimNode):
             self._step,
             self._on_reset,
             SimulatedWorld(
-                lambda: self.fleet.stamp_ns,
-                self._truths,
-                self._place,
-                lambda: outline_m(self.fleet.params),
-                lambda: self._scene,
-                self._see,
-                self._tell_all,
+                name=lambda: str(value_of(self, "world")),
+                now_ns=lambda: self.fleet.stamp_ns,
+                truths=self._truths,
+                place=self._place,
+                outline_m=lambda: outline_m(self.fleet.params),
+                scene=lambda: self._scene,
+                see=self._see,
+                tell=self._tell_all,
             ),
         )
         self._resets = Resets(

@@ -104,13 +104,14 @@ class SwarmNode(QuadsimNode):
             self._step,
             self._on_reset,
             SimulatedWorld(
-                lambda: self.stamp_ns,
-                self._truths,
-                self._place,
-                lambda: outline_m(self.swarm.scenario.vehicle),
-                lambda: self.swarm.scenario.scene,
-                self._see,
-                self._tell_all,
+                name=lambda: self.swarm.scenario.file.world,
+                now_ns=lambda: self.stamp_ns,
+                truths=self._truths,
+                place=self._place,
+                outline_m=lambda: outline_m(self.swarm.scenario.vehicle),
+                scene=lambda: self.swarm.scenario.scene,
+                see=self._see,
+                tell=self._tell_all,
             ),
         )
         self.wall_timer(self._time.wall.wall_period_s if rate else AT_ONCE_S, self._on_timer)

@@ -13,6 +13,7 @@ from quadsim.ros.simulation.entity_services import EntityServices
 from quadsim.ros.simulation.interfaces import Interfaces, RefusedError
 from quadsim.ros.simulation.spawned import SimulatedWorld, Spawned
 from quadsim.ros.simulation.spawning import FORMATS, SpawnServices
+from quadsim.ros.simulation.world_services import WorldServices
 
 TELLS = (
     "quadsim: vehicles are those of the launch and can be moved; SDF models of boxes, spheres,"
@@ -73,6 +74,7 @@ class SimulationServices:
         offer("StepSimulation", self._step, *steps)
         EntityServices(interfaces, world, spawned)
         SpawnServices(interfaces, world, spawned)
+        WorldServices(interfaces, world.name)
 
     @property
     def _now(self) -> int:

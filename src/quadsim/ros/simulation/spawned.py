@@ -27,6 +27,7 @@ class SimulatedWorld:
     """What a node simulates, as services see it.
 
     Attributes:
+        name: of the world, a file of worlds or a path.
         now_ns: simulated time.
         truths: name of each vehicle to its KINEMATICS now.
         place: puts a vehicle of a name into the pose and velocities of a KINEMATICS.
@@ -36,6 +37,7 @@ class SimulatedWorld:
         tell: says on every vehicle's ``events`` that something happened: level, name, words.
     """
 
+    name: Callable[[], str]
     now_ns: Callable[[], int]
     truths: Callable[[], Mapping[str, Any]]
     place: Callable[[str, Any], None]

@@ -121,12 +121,7 @@ def load_world(path: Path) -> World:
     Raises:
         InputError: with the file, the element and what is allowed.
     """
-    root = read_sdf(path)
-    place = Place(path)
-    world = only_child(root, "world", place.at(root))
-    if world is None:
-        raise place.at(root).error("<world> is missing")
-    place = place.at(world)
+    world, place = _world_in(path)
     reader = _Reader(path)
     reader.read_models(world, Pose(), "world", place, 0)
     return World(
@@ -139,6 +134,24 @@ def load_world(path: Path) -> World:
         datum=_datum_of(world, place),
         frames=frames_of(world, place),
     )
+
+
+def load_frames(path: Path) -> dict[str, Pose]:
+    """Where the frames of a world are, without reading what is in it.
+
+    Raises:
+        InputError: as :func:`load_world`.
+    """
+    return frames_of(*_world_in(path))
+
+
+def _world_in(path: Path) -> tuple[Element, Place]:
+    root = read_sdf(path)
+    place = Place(path)
+    world = only_child(root, "world", place.at(root))
+    if world is None:
+        raise place.at(root).error("<world> is missing")
+    return world, place.at(world)
 
 
 def _optional_vector(world: Element, tag: str, place: Place) -> Vec3 | None:

@@ -31,11 +31,17 @@ class Simulation:
         quad["q_WB"], quad["w_B"] = (math.sqrt(0.5), 0, 0, math.sqrt(0.5)), (0.1, 0.0, 0.3)
         self.quads["quad1"]["q_WB"][0] = 1.0
         self.seen, self.told, self.published = [], [], []
-        self.where_nothing_can_be = ""
+        self.where_nothing_can_be, self.world_file = "", "forest"
         self.world = SimulatedWorld(
-            lambda: self.now_ns, lambda: self.quads, self._place, lambda: (0.3, 0.2),
-            list, self._see, lambda *words: self.told.append(words),
-        )  # fmt: skip
+            name=lambda: self.world_file,
+            now_ns=lambda: self.now_ns,
+            truths=lambda: self.quads,
+            place=self._place,
+            outline_m=lambda: (0.3, 0.2),
+            scene=list,
+            see=self._see,
+            tell=lambda *words: self.told.append(words),
+        )
 
     def _place(self, name, motion):
         if self.where_nothing_can_be:

@@ -342,6 +342,27 @@ def test_bounds(call, spawn):
     assert within(bounds.TYPE_SPHERE, (math.nan, 0.0, 0.0), (1.0, 0.0, 0.0)) == FAILED
 
 
+def test_worlds_and_places_in_one(call, simulation, tmp_path):
+    world = call("get_current_world").world
+    assert (world.name, world.world_resource.uri[-18:]) == ("forest", "/worlds/forest.sdf")
+    worlds = call("get_available_worlds").worlds
+    assert {"forest", "flat"} <= {one.name for one in worlds}
+    assert call("get_available_worlds", filter__tags=["indoor"]).worlds == []
+    assert call("get_named_poses").poses == []
+    path = tmp_path / "yard.sdf"
+    path.write_text(
+        '<sdf version="1.9"><world name="yard"><frame name="gate">'
+        "<pose degrees='true'>1 2 3 0 0 90</pose></frame></world></sdf>"
+    )
+    simulation.world_file = str(path)
+    (gate,) = call("get_named_poses").poses
+    assert (gate.name, gate.pose.position.y) == ("gate", 2.0)
+    assert gate.pose.orientation.z == pytest.approx(math.sqrt(0.5))
+    assert call("get_named_poses", tags__tags=["spawn"]).poses == []
+    path.unlink()
+    assert call("get_named_poses").result.result == FAILED
+
+
 def test_markers_that_are_no_obstacles_are_refused():
     from quadsim.base.errors import InputError
     from quadsim.world.scene.obstacles import Obstacle
