@@ -26,8 +26,8 @@ from quadsim.sim.swarm import Swarm
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.view.feed import ESTIMATES, ODOMETRY, TOPICS, Feed, Mounts
 from quadsim.view.layout import TABS, layout
+from quadsim.view.obstacles_drawn import MARKER_ARRAY, OBSTACLES_TOPIC, SpawnedDrawer
 from quadsim.view.scenery import draw_scene
-from quadsim.view.spawned import MARKER_ARRAY, OBSTACLES_TOPIC, SpawnedDrawer
 from quadsim.view.vehicle import (
     BLIND,
     COLOURS,

@@ -20,7 +20,7 @@ ZERO: Vec3 = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
-class Course:
+class Drift:
     """Where something is that keeps its velocities.
 
     Attributes:
@@ -63,8 +63,8 @@ class Entity:
     """
 
     model: Model
-    start: Course
-    course: Course
+    start: Drift
+    course: Drift
 
     def obstacles(self, stamp_ns: int) -> list[Obstacle]:
         """Its shapes in the world at a time."""

@@ -13,7 +13,7 @@ from quadsim.ros.messages.markers import obstacle_markers
 from quadsim.ros.runtime import topics
 from quadsim.sensors.error_terms import due
 from quadsim.sim.log import OK
-from quadsim.world.entities import Course, Entity
+from quadsim.world.entities import Drift, Entity
 from quadsim.world.scene.moving_scene import scene_with
 from quadsim.world.scene.obstacles import Obstacle, Pose
 from quadsim.world.scene.scene import Scene
@@ -72,7 +72,7 @@ class Spawned:
 
     def move(self, name: str, pose_W: Pose, v_W: Any, w_W: Any) -> None:
         """Let one go on from here."""
-        course = Course(pose_W, v_W, w_W, self._world.now_ns())
+        course = Drift(pose_W, v_W, w_W, self._world.now_ns())
         self.add(name, replace(self.entities[name], course=course))
 
     def remove(self, *names: str) -> None:

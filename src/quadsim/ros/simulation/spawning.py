@@ -14,7 +14,7 @@ from quadsim.base.files import share_dir
 from quadsim.ros.simulation.entity_services import pose_in_world
 from quadsim.ros.simulation.interfaces import Interfaces, RefusedError
 from quadsim.ros.simulation.spawned import SimulatedWorld, Spawned
-from quadsim.world.entities import Course, Entity
+from quadsim.world.entities import Drift, Entity
 from quadsim.world.scene.obstacle_markers import MOST_SHAPES
 from quadsim.world.scene.obstacles import Mesh, Plane
 from quadsim.world.sdf.files import MissingFileError, read_sdf, sdf_root
@@ -131,7 +131,7 @@ class SpawnServices:
                 f"{len(shapes)} shapes and {triangles} triangles with it; allowed:"
                 f" {MOST_SHAPES} and {MOST_TRIANGLES}"
             )
-        course = Course(pose_W, stamp_ns=self._world.now_ns())
+        course = Drift(pose_W, stamp_ns=self._world.now_ns())
         self._spawned.add(name, Entity(model, course, course))
         response.entity_name = name
 

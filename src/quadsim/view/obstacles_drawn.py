@@ -14,7 +14,7 @@ from quadsim.world.scene.obstacle_markers import MarkerReader
 from quadsim.world.scene.scene import scene_of
 
 #: Entities of what was spawned.
-SPAWNED = "/world/spawned"
+_ROOT = "/world/spawned"
 #: The topic that tells of it, and its type.
 OBSTACLES_TOPIC, MARKER_ARRAY = "/obstacles", "visualization_msgs/msg/MarkerArray"
 
@@ -43,5 +43,5 @@ class SpawnedDrawer:
         stamp = message.markers[0].header.stamp
         since_ns = self._timeline.since(stamp.sec * 1_000_000_000 + stamp.nanosec)
         self._recording.set_time(TIMELINE, duration=np.timedelta64(since_ns, "ns"))
-        self._recording.log(SPAWNED, rr.Clear(recursive=True))
-        draw_solids(scene_of(obstacles), SPAWNED, self._recording.log)
+        self._recording.log(_ROOT, rr.Clear(recursive=True))
+        draw_solids(scene_of(obstacles), _ROOT, self._recording.log)
