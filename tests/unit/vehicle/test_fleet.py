@@ -18,6 +18,8 @@ from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.world.air.wind_parameters import WindParams
 from quadsim.world.environment import EnvironmentParams
+from quadsim.world.scene.obstacles import Box, Obstacle, Pose
+from quadsim.world.scene.scene import EMPTY_SCENE, scene_of
 
 X500 = load(VehicleParams, find("vehicles", "x500"))
 GUSTY = EnvironmentParams(
@@ -177,3 +179,26 @@ def test_of_several_that_are_lost_the_first_is_named():
         fleet._vehicles[i].fault, fleet._vehicles[i].fault_ns = 1, fault_ns
     with pytest.raises(FlightError, match=r"quad3.* t = 0\.005 s"):
         fleet.step_to(10_000_000)
+
+
+def test_what_comes_into_the_scene_is_met_as_if_it_had_always_been_there():
+    """A vehicle falls upon a box that comes while it falls: bit by bit the same; then it goes."""
+    scene = scene_of([Obstacle("box", Box((4.0, 4.0, 1.0)), Pose((0.0, 0.0, 0.5)))])
+    before, later = (
+        Fleet(X500, EnvironmentParams(), [(20.0, 0.0, 0.0)], scene=each)
+        for each in (scene, EMPTY_SCENE)
+    )
+    for one in (before, later):
+        one.set_motion(0, (0.0, 0.0, 2.0))
+    for step in range(1, 501):
+        if step == 30:
+            later.see(scene)
+        for one in (before, later):
+            one.step_to(step * 2_000_000)
+    assert later.truth(0).tobytes() == before.truth(0).tobytes()
+    assert later.contact(0)
+    assert later.truth(0)["p_W"][2] > 1.0
+    later.see(EMPTY_SCENE)
+    for step in range(501, 801):
+        later.step_to(step * 2_000_000)
+    assert later.truth(0)["p_W"][2] < 0.5

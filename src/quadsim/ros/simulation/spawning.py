@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
+
 from quadsim.base.errors import InputError, shown
 from quadsim.base.files import share_dir
-from quadsim.ros.simulation.entity_services import pose_in_world
+from quadsim.ros.simulation.entity_services import FARTHEST_M, pose_in_world
 from quadsim.ros.simulation.interfaces import Interfaces, RefusedError
 from quadsim.ros.simulation.spawned import SimulatedWorld, Spawned
-from quadsim.world.entities import Drift, Entity
+from quadsim.world.entities import Drift, Entity, box_around
 from quadsim.world.scene.obstacle_markers import MOST_SHAPES
 from quadsim.world.scene.obstacles import Mesh, Plane
 from quadsim.world.sdf.files import MissingFileError, read_sdf, sdf_root
@@ -91,6 +93,11 @@ def model_of(resource: Any) -> Model:
         raise RefusedError("RESOURCE_PARSE_ERROR", "no <collision>: nothing would meet it")
     if any(isinstance(one.shape, Plane) for one in model.obstacles):
         raise RefusedError("UNSUPPORTED_ASSETS", "<plane>; allowed: box, sphere, cylinder, mesh")
+    with np.errstate(over="ignore", invalid="ignore"):  # sizes may be any finite numbers
+        reach_m = np.abs(box_around(model.obstacles)).max()
+    if not reach_m <= FARTHEST_M:
+        words = f"shapes; allowed: within {FARTHEST_M:g} m of the model's origin"
+        raise RefusedError("RESOURCE_PARSE_ERROR", words)
     return model
 
 

@@ -19,6 +19,8 @@ CUBE, SPHERE, CYLINDER, TRIANGLE_LIST = 1, 2, 3, 11
 ADD, DELETE_ALL = 0, 3
 #: Shapes of one message, at most.
 MOST_SHAPES = 1000
+#: Largest shape, and how far away it may be, m.
+LARGEST_M = 1e6
 #: By how much a quaternion may miss unit length.
 UNIT_TOLERANCE = 1e-3
 
@@ -31,10 +33,12 @@ def unit_pose(p_W: Vec3, q_WB: Quat) -> Pose:
         q_WB: quaternion, w first.
 
     Raises:
-        InputError: a number is not finite, or the quaternion is not of unit length.
+        InputError: a number is not finite or too large, or the quaternion not of unit length.
     """
     if not all(map(math.isfinite, (*p_W, *q_WB))):
         raise InputError("pose: a number is not finite")
+    if max(map(abs, p_W)) > LARGEST_M:
+        raise InputError(f"pose: too far away; allowed: {LARGEST_M:g} m")
     length = math.hypot(*q_WB)
     if abs(length - 1.0) > UNIT_TOLERANCE:
         raise InputError(f"pose: the quaternion's length is {length:g}; allowed: 1")
@@ -74,6 +78,8 @@ class MarkerReader:
 
     def _shape(self, marker: Any, size_m: Vec3, before: dict[bytes, Mesh]) -> Shape:
         x, y, z = size_m
+        if not max(map(abs, size_m)) <= LARGEST_M:
+            raise InputError(f"scale {size_m}; allowed: at most {LARGEST_M:g} m")
         if marker.type == CUBE:
             return Box(size_m)
         if marker.type == SPHERE and x == y == z:
@@ -90,6 +96,8 @@ class MarkerReader:
     def _mesh(self, points_m: NDArray[np.float64], before: dict[bytes, Mesh]) -> Mesh:
         if not len(points_m) or len(points_m) % 3:
             raise InputError(f"{len(points_m)} points; allowed: three for each triangle")
+        if not np.abs(points_m).max() <= LARGEST_M:
+            raise InputError(f"points; allowed: finite, at most {LARGEST_M:g} m")
         key = points_m.tobytes()
         self._meshes[key] = before.get(key) or mesh_of(points_m.reshape(-1, 3, 3))
         return self._meshes[key]

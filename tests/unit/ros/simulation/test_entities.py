@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from geometry_msgs.msg import Point, Quaternion, Vector3
+from geometry_msgs.msg import Point, Pose, Quaternion, Vector3
 
 from quadsim.ros.messages.markers import obstacle_markers
 from quadsim.world.scene.obstacle_markers import MarkerReader
@@ -152,6 +152,8 @@ def test_a_file_is_spawned_with_what_lies_beside_it(spawn, tmp_path):
         ({"text": "<!DOCTYPE a [<!ENTITY b 'c'>]><sdf version='1.9'/>"}, PARSE),
         ({"text": sdf("<box><size>1 nan 1</size></box>")}, PARSE),
         ({"text": sdf("<box><size>1 -1 1</size></box>")}, PARSE),
+        ({"text": sdf("<box><size>1 1e300 1</size></box>")}, PARSE),
+        ({"text": sdf("<sphere><radius>1e308</radius></sphere>")}, PARSE),
         ({"text": sdf("<cone/>")}, PARSE),
         ({"text": sdf("<empty/>")}, PARSE),
         ({"text": sdf("<mesh><uri>model://rock/meshes/no.stl</uri></mesh>")}, MISSING),
@@ -368,7 +370,9 @@ def test_markers_that_are_no_obstacles_are_refused():
     from quadsim.world.scene.obstacles import Obstacle
 
     good = obstacle_markers({"it": [Obstacle("it", Box((1.0, 1.0, 1.0)))]}, 0)
-    for field, value in (("type", 0), ("action", 2), ("scale", Vector3(x=1.0))):
+    far = Pose(position=Point(x=1e300), orientation=Quaternion(w=1.0))
+    wrong = {"type": 0, "action": 2, "scale": Vector3(x=1.0), "pose": far}
+    for field, value in [*wrong.items(), ("scale", Vector3(x=1e300, y=1.0, z=1.0))]:
         bad = obstacle_markers({"it": [Obstacle("it", Box((1.0, 1.0, 1.0)))]}, 0)
         setattr(bad.markers[1], field, value)
         with pytest.raises(InputError, match="it/0"):
