@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from quadsim.base.compiled import Records
+from quadsim.base.compiled import Records, plain
 from quadsim.base.elementary import cos_sin
 from quadsim.base.errors import InputError
 from quadsim.geometry.rotation import from_euler, quat, rotate, unrotate
-from quadsim.geometry.vector import add, vec3
+from quadsim.geometry.vector import add
 from quadsim.vehicle.formalisms.formalisms import set_attitude
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import FORMALISMS, PhysicsParams
@@ -131,13 +131,14 @@ def check_place(
     """
     if params.load.rope_length_m > 0.0 or params.tether.length_m > 0.0:
         raise InputError("a vehicle with a load or on a tether cannot be put elsewhere")
-    p_W, q_WB = vec3(motion["p_W"]), quat(motion["q_WB"])
-    if physics.formalism == "euler" and abs(unrotate(q_WB, (0.0, 0.0, 1.0))[0]) > MOST_SINE:
+    p_W, q_WB = tuple(motion["p_W"].tolist()), quat(motion["q_WB"])
+    nose_up = plain(unrotate)(q_WB, (0.0, 0.0, 1.0))[0]
+    if physics.formalism == "euler" and abs(nose_up) > MOST_SINE:
         raise InputError("formalism euler: the nose points up or down; allowed: less than 89 deg")
     contact = params.packed_as().contact
     ground_m, deepest_m = environment.ground_height_m, -contact.sag_m - TOLERANCE_M
     for point_B in ((0.0, 0.0, 0.0), *contact.points_B_m, *contact.hull_B_m):
-        point_W = add(p_W, rotate(q_WB, point_B))
+        point_W = plain(add)(p_W, plain(rotate)(q_WB, point_B))
         if surface_distance(scene, ground_m, point_W, 1.0)[0] < deepest_m:
             raise InputError("a point of it would be under the ground or inside an obstacle")
 
