@@ -53,6 +53,7 @@ from quadsim.sensors.devices import load_device, simulate
 from quadsim.sensors.model import SimulatedSensor
 from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.vehicle.fleet import Fleet
+from quadsim.vehicle.start import check_place
 
 MONTH_S = 30 * 86400.0
 #: Simulated time by which every kernel of a device and of an estimator has been called, those too
@@ -71,6 +72,8 @@ def precompile_vehicle(scenario: Scenario, lasting_s: float = ALL_S) -> None:
         fleet.step_to(stamp_ns)
         for device in devices:
             device.measure(fleet.truth(0))
+    world = scenario.environment, fleet.scene, fleet.physics
+    check_place(scenario.vehicle, *world, fleet.truth(0))
 
 
 def precompile_lidar(scenario: Scenario) -> None:

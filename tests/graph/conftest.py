@@ -22,6 +22,7 @@ pytest.importorskip("rclpy")
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
+from interface_definitions import Services
 from rclpy.client import Client
 from rclpy.context import Context
 from rclpy.executors import Executor
@@ -29,6 +30,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
+from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.domain import held
 from quadsim.ros.runtime.runtime import make_executor
 
@@ -301,3 +303,18 @@ def bench(domain, request):
     made = Bench(domain, getattr(request, "param", make_executor))
     yield made
     made.close()
+
+
+@pytest.fixture
+def services(monkeypatch):
+    """The services of simulation_interfaces, which DDS cannot carry where it is not installed."""
+    found = Services(monkeypatch)
+    create_service = QuadsimNode.create_service
+
+    def create(node, kind, name, asked, **more):
+        if hasattr(kind, "of_definition"):
+            return found.create_service(kind, name, asked)
+        return create_service(node, kind, name, asked, **more)
+
+    monkeypatch.setattr(QuadsimNode, "create_service", create)
+    return found

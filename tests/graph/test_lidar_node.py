@@ -9,12 +9,15 @@ import struct
 
 import numpy as np
 import pytest
+from geometry_msgs.msg import Point, Vector3
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import LaserScan, PointCloud2
+from std_srvs.srv import Trigger
+from visualization_msgs.msg import MarkerArray
 
 from quadsim.bag.reading import open_bag
 from quadsim.base.errors import InputError
-from quadsim.ros.nodes import lidar
+from quadsim.ros.nodes import dynamics, lidar
 from quadsim.ros.runtime import qos
 
 STEP_NS = 10_000_000
@@ -130,6 +133,54 @@ def test_a_lidar_rides_on_the_odometry_of_a_real_vehicle(bench, world):
 
     bench.until(heard)
     assert found[-1].ranges[180] == pytest.approx(3.0)
+
+
+def test_what_is_spawned_is_seen_and_stood_upon_until_it_is_deleted(bench, services):
+    node = bench.add(dynamics.make(bench.context, overrides={"paused": True}))
+    device = {"device": "ideal_lidar", "rate_hz": 20.0}
+    bench.add(lidar.make(bench.context, namespace="/quad", overrides=device))
+    scans = bench.heard(LaserScan, "/quad/scan", qos.SENSOR_INPUT)
+    told = bench.heard(MarkerArray, "/obstacles", qos.LATCHED)
+    bench.until(lambda: bench.node.count_subscribers("/quad/ground_truth/odom") > 0)
+    bench.until(lambda: bench.node.count_publishers("/quad/scan") > 0)
+
+    def ahead(distance_m: float) -> bool:
+        node._step()
+        return bool(scans) and scans[-1].ranges[180] == pytest.approx(distance_m, abs=1e-3)
+
+    def call(service: str, **fields):
+        answer = services(service, **fields).result
+        assert answer.result == 1, answer.error_message
+
+    bench.until(lambda: ahead(math.inf))
+    wall = WORLD.replace('<world name="wall">', "").replace("</world>", "")
+    place = {"initial_pose__pose__position": Point(x=4.5, z=5.0)}
+    call("spawn_entity", entity_resource__resource_string=wall, **place)
+    bench.until(lambda: ahead(4.0))
+    pose = {"set_pose": True, "set_twist": True}
+    call("set_entity_state", entity="wall", **pose, state__pose__position=Point(x=6.5, z=5.0))
+    bench.until(lambda: ahead(6.0))
+    assert told[-1].markers[-1].pose.position.x == 6.5
+    # its top is 10 m high: the vehicle falls upon it, and stays there until it is gone
+    above = {"state__pose__position": Point(x=6.5, z=10.3), **pose}
+    call("set_entity_state", entity="quad", **above, state__twist__linear=Vector3(z=-0.1))
+    truth = node.fleet.truth(0)
+    assert truth["v_W"][2] == -0.1
+    for _ in range(500):
+        node._step()
+    assert truth["p_W"][2] == pytest.approx(10.2, abs=0.05)
+    assert abs(truth["v_W"][2]) < 0.01
+    inside = services("set_entity_state", entity="quad", **pose,
+                      state__pose__position=Point(x=6.5, z=9.0)).result  # fmt: skip
+    assert (inside.result, "inside an obstacle" in inside.error_message) == (101, True)
+    call("delete_entity", entity="wall")
+    for _ in range(100):
+        node._step()
+    assert truth["p_W"][2] < 10.1
+    call("spawn_entity", entity_resource__resource_string=wall, **place)
+    assert bench.call(Trigger, "/sim/reset", Trigger.Request()).success
+    bench.until(lambda: ahead(math.inf))
+    assert services("get_entities").entities == ["quad"]
 
 
 def test_a_wrong_pattern_is_refused_with_the_node_and_the_reason(bench):

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 import yaml
-from geometry_msgs.msg import PoseStamped
+from geometry_msgs.msg import Point, PoseStamped, Vector3
 from nav_msgs.msg import Odometry
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
@@ -94,6 +94,48 @@ def test_a_swarm_is_steered_reset_and_says_what_the_closed_loop_computes(bench):
     answer = bench.call(Trigger, "/sim/step", Trigger.Request())
     assert answer.success
     assert node.stamp_ns == before_ns + 20_000_000
+
+
+BOX = """<sdf version="1.9"><model name="box"><link name="link"><collision name="c">
+<geometry><box><size>4 4 4</size></box></geometry></collision></link></model></sdf>"""
+
+
+def test_what_is_spawned_is_in_the_swarms_physics(bench, services):
+    overrides = {"scenario": "hover", "count": 2, "paused": True}
+    node = bench.add(SwarmNode(context=bench.context, overrides=overrides))
+
+    def call(service: str, **fields) -> None:
+        answer = services(service, **fields).result
+        assert answer.result == 1, answer.error_message
+
+    truth = node.swarm.loops[1].state["truth"][0]
+    call("spawn_entity", entity_resource__resource_string=BOX,
+         initial_pose__pose__position=Point(x=9.0, z=2.0))  # fmt: skip
+    pose = {"set_pose": True, "set_twist": True}
+    call("set_entity_state", entity="quad2", **pose, state__pose__position=Point(x=9.0, z=4.4))
+    state = services("get_entity_state", entity="quad2").state
+    assert (state.pose.position.x, state.pose.position.z) == (9.0, 4.4)
+    for _ in range(60):
+        node._step()
+    assert truth["p_W"] == pytest.approx([9.0, 0.0, 4.2], abs=0.06)
+    # the floor sinks away under it
+    call("set_entity_state", entity="box", set_twist=True, state__twist__linear=Vector3(z=-0.3))
+    for _ in range(60):
+        node._step()
+    assert truth["p_W"][2] == pytest.approx(4.2 - 1.2 * 0.3, abs=0.06)
+    call("reset_simulation", scope=2)
+    assert services("get_entity_state", entity="box").state.pose.position.z == 2.0
+    assert node.swarm.loops[1].state["truth"][0]["p_W"][0] != 9.0
+    call("reset_simulation", scope=255)
+    assert services("get_entities").entities == ["quad1", "quad2"]
+    for _ in range(5):
+        node._step()
+    # what comes after is a flight in which nothing was ever spawned
+    same = Swarm(load_scenario("hover", vehicles=2))
+    for _ in range(5):
+        same.tick()
+    for loop, other in zip(node.swarm.loops, same.loops, strict=True):
+        assert loop.state["truth"].tobytes() == other.state["truth"].tobytes()
 
 
 @pytest.fixture

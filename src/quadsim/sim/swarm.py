@@ -27,6 +27,7 @@ from quadsim.sim.closed_loop import LOG_HZ, REST_TICKS, TICK_HZ, ClosedLoop, Pro
 from quadsim.sim.log import OK, Event, FlightLog
 from quadsim.sim.scenario import Scenario
 from quadsim.sim.vehicles import Vehicles
+from quadsim.vehicle.start import check_place, place
 
 #: States in which a vehicle leaves its way for another one.
 YIELDING = ("mission", "hover", "guided", "velocity", "returning")
@@ -257,6 +258,20 @@ class Swarm:
         there = [(i, wanted) for i, wanted in found if wanted is not None]
         whose = np.array([i for i, _ in there], np.intp)
         return whose, np.array([wanted for _, wanted in there]).reshape(-1, 4)
+
+    def place(self, i: int, motion: np.record) -> None:
+        """Put vehicle ``i`` into the pose and velocities of a KINEMATICS, between two ticks.
+
+        Raises:
+            InputError: nothing could be there.
+        """
+        scenario, state = self.scenario, self.vehicles.states[i]
+        physics = scenario.file.physics
+        check_place(scenario.vehicle, scenario.environment, self.vehicles.scene, physics, motion)
+        of = [motion[key] for key in ("p_W", "v_W", "q_WB", "w_B")]
+        place(state["vehicle"], physics, *of)
+        for key, value in zip(("p_W", "v_W", "q_WB", "w_B"), of, strict=True):
+            state["truth"][0][key] = value
 
     def forget(self) -> None:
         """Make room in the logs: what they hold has been taken, by the missions too.

@@ -30,9 +30,10 @@ from quadsim.sensors.model import SensorModel, period_ns, start_slot
 from quadsim.sim.loop import LOG_ROW, SETUP, STATE, LoopArrays, ticks
 from quadsim.sim.scenario import Scenario
 from quadsim.vehicle.disturbances import pack_disturbances
-from quadsim.vehicle.start import stand
+from quadsim.vehicle.start import look_anew, stand
 from quadsim.vehicle.state import P
 from quadsim.world.air.wind import white_width
+from quadsim.world.scene.scene import Scene
 
 #: What is drawn at once.
 BLOCK_NS = 1_000_000_000
@@ -214,11 +215,22 @@ class Vehicles:
         self.noise = WhiteNoise([self._start(i, names[i], poses[i]) for i in range(count)])
         self.outside: list[tuple[Callable[[int], None], Callable[[int], None]]] = []
         self._until_ns = np.zeros(2, np.int64)
-        flight = LoopArrays(
+        self._flight = LoopArrays(
             self.states, self.setups, scenario.scene, self.use_truth, self.noise.white,
             self.noise.used, self.logs, tuple(self.samples.values()), self.linear, self.attitude,
         )  # fmt: skip
-        self._ticks = ticks(flight, self._until_ns)
+        self._ticks = ticks(self._flight, self._until_ns)
+
+    @property
+    def scene(self) -> Scene:
+        """What all fly in."""
+        return self._flight.scene
+
+    def see(self, scene: Scene) -> None:
+        """Let all fly in this scene from now on: something in it has come, gone or moved."""
+        self._flight = self._flight._replace(scene=scene)
+        self._ticks = ticks(self._flight, self._until_ns)
+        look_anew(self.states["vehicle"])
 
     def _start(self, i: int, name: str, pose: tuple[float, float, float]) -> list[NoiseSource]:
         """One on the ground, every device switched on, the filter empty.

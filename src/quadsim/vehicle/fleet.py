@@ -24,14 +24,13 @@ from quadsim.vehicle.disturbances import (
     pack_disturbances,
 )
 from quadsim.vehicle.faults import fault_words
-from quadsim.vehicle.formalisms.formalisms import set_attitude
 from quadsim.vehicle.formalisms.integrators import steps_within
 from quadsim.vehicle.multirotor import VEHICLE, Vehicle, begin_period, hold, look, step, truth, wake
 from quadsim.vehicle.neighbours import interact
 from quadsim.vehicle.parameters import VehicleParams
-from quadsim.vehicle.physics import FORMALISMS, PhysicsParams
-from quadsim.vehicle.start import stand
-from quadsim.vehicle.state import LOAD_P, ROTOR, P, V
+from quadsim.vehicle.physics import PhysicsParams
+from quadsim.vehicle.start import look_anew, place, stand
+from quadsim.vehicle.state import LOAD_P, ROTOR
 from quadsim.world.air.wind import white_width
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import EMPTY_SCENE, Scene
@@ -257,16 +256,15 @@ class Fleet:
         rotor_speeds_radps: ArrayLike = (),
     ) -> None:
         """Put vehicle ``i`` into a state of motion: m, m/s, unit quaternion, rad/s, rad/s."""
-        vehicle = self._vehicles[i]
-        x = vehicle.x
-        x[P : P + 3], x[V : V + 3] = p_W, v_W
-        attitude = tuple(np.asarray(q_WB, dtype=float))
-        rates = tuple(np.asarray(w_B, dtype=float))
-        set_attitude(x, vehicle, FORMALISMS.index(self.physics.formalism), attitude, rates)
-        vehicle.feet.reach_m, vehicle.feet.near = 0.0, 0  # nothing is known of its new place
+        place(self._vehicles[i], self.physics, p_W, v_W, q_WB, w_B)
         speeds = np.asarray(rotor_speeds_radps, dtype=float)
-        x[ROTOR : ROTOR + len(speeds)] = speeds
+        self._vehicles[i].x[ROTOR : ROTOR + len(speeds)] = speeds
         self._advance(self.stamp_ns)
+
+    def see(self, scene: Scene) -> None:
+        """Fly in this scene from now on: something in it has come, gone or moved."""
+        self.scene = scene
+        look_anew(self._vehicles)
 
     def set_motor_command(self, i: int, speeds_radps: ArrayLike) -> None:
         """Rotor speeds asked of vehicle ``i`` in rad/s; NaN stops the rotor."""

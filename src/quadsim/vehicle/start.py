@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from quadsim.base.compiled import Records, plain
 from quadsim.base.elementary import cos_sin
-from quadsim.geometry.rotation import from_euler
+from quadsim.base.errors import InputError
+from quadsim.geometry.rotation import from_euler, quat, rotate, unrotate
+from quadsim.geometry.vector import add
 from quadsim.vehicle.formalisms.formalisms import set_attitude
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import FORMALISMS, PhysicsParams
 from quadsim.vehicle.ropes.suspension import hang
-from quadsim.vehicle.state import P
+from quadsim.vehicle.state import P, V
 from quadsim.world.air.wind import wind_start
 from quadsim.world.environment import EnvironmentParams
+from quadsim.world.scene.distance import surface_distance
 from quadsim.world.scene.raycast_terrain import terrain_height
 from quadsim.world.scene.scene import Scene
 
 if TYPE_CHECKING:
     from quadsim.vehicle.multirotor import Vehicle
+
+#: Sine of the steepest pitch into which a vehicle is put with the formalism euler.
+MOST_SINE = 0.9998
+#: By how much more than by its weight a vehicle may be put into the ground, m.
+TOLERANCE_M = 0.01
 
 
 def standing_height_m(
@@ -96,3 +107,69 @@ def stand(
     wind_start(vehicle.wind)
     vehicle.wind_from_W_mps[:] = vehicle.wind_to_W_mps[:] = environment.wind_W_mps
     hang(vehicle, params, environment, scene, float(pose[2]))
+
+
+def check_place(
+    params: VehicleParams,
+    environment: EnvironmentParams,
+    scene: Scene,
+    physics: PhysicsParams,
+    motion: np.record,
+) -> None:
+    """Refuse to put a vehicle where it cannot be.
+
+    Args:
+        params: the vehicle.
+        environment: for the flat ground.
+        scene: terrain and obstacles.
+        physics: how its attitude is kept.
+        motion: KINEMATICS of where it shall be.
+
+    Raises:
+        InputError: it hangs on a rope, a point of it would be under the ground or inside an
+            obstacle, or Euler angles have no rates there.
+    """
+    if params.load.rope_length_m > 0.0 or params.tether.length_m > 0.0:
+        raise InputError("a vehicle with a load or on a tether cannot be put elsewhere")
+    p_W, q_WB = tuple(motion["p_W"].tolist()), quat(motion["q_WB"])
+    nose_up = plain(unrotate)(q_WB, (0.0, 0.0, 1.0))[0]
+    if physics.formalism == "euler" and abs(nose_up) > MOST_SINE:
+        raise InputError("formalism euler: the nose points up or down; allowed: less than 89 deg")
+    contact = params.packed_as().contact
+    ground_m, deepest_m = environment.ground_height_m, -contact.sag_m - TOLERANCE_M
+    for point_B in ((0.0, 0.0, 0.0), *contact.points_B_m, *contact.hull_B_m):
+        point_W = plain(add)(p_W, plain(rotate)(q_WB, point_B))
+        if surface_distance(scene, ground_m, point_W, 1.0)[0] < deepest_m:
+            raise InputError("a point of it would be under the ground or inside an obstacle")
+
+
+def place(
+    vehicle: Vehicle,
+    physics: PhysicsParams,
+    p_W: ArrayLike,
+    v_W: ArrayLike,
+    q_WB: ArrayLike,
+    w_B: ArrayLike,
+) -> None:
+    """Put a vehicle into another state of motion; all else of it stays.
+
+    Args:
+        vehicle: VEHICLE record.
+        physics: how its attitude is kept.
+        p_W: (3,) m.
+        v_W: (3,) m/s.
+        q_WB: (4,) unit quaternion, w first.
+        w_B: (3,) rad/s.
+    """
+    x = vehicle.x
+    x[P : P + 3], x[V : V + 3] = p_W, v_W
+    attitude = tuple(np.asarray(q_WB, dtype=float))
+    rates = tuple(np.asarray(w_B, dtype=float))
+    set_attitude(x, vehicle, FORMALISMS.index(physics.formalism), attitude, rates)
+    vehicle.feet.reach_m, vehicle.feet.near = 0.0, 0  # nothing is known of its new place
+
+
+def look_anew(vehicles: Records[Vehicle]) -> None:
+    """Let vehicles forget how far away obstacles are: others are there now."""
+    feet: Any = vehicles["feet"]
+    feet["free_m"], feet["clear_m"] = 0.0, -math.inf

@@ -26,6 +26,7 @@ from quadsim.sim.swarm import Swarm
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.view.feed import ESTIMATES, ODOMETRY, TOPICS, Feed, Mounts
 from quadsim.view.layout import TABS, layout
+from quadsim.view.obstacles_drawn import MARKER_ARRAY, OBSTACLES_TOPIC, SpawnedDrawer
 from quadsim.view.scenery import draw_scene
 from quadsim.view.vehicle import (
     BLIND,
@@ -62,6 +63,7 @@ class Picture:
         views: of the vehicles by name.
         notes: what is not drawn, and why.
         vehicle: drawn whatever the scenario says; None: the scenario's.
+        spawned: draws what is spawned.
     """
 
     recording: rr.RecordingStream
@@ -73,6 +75,10 @@ class Picture:
     views: dict[str, VehicleView] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     vehicle: VehicleParams | None = None
+
+    def __post_init__(self) -> None:
+        """Nothing has been spawned."""
+        self.spawned = SpawnedDrawer(self.recording, self.timeline)
 
     def view(self, name: str, has_truth: bool) -> VehicleView:
         """Make the view of a vehicle."""
@@ -264,12 +270,16 @@ def draw_bag(
         if "gps/fix" in names and place is None:
             picture.notes.append("no /datum: the GPS fixes are not drawn (give --datum LAT,LON,H)")
     every = {id(feed): feed for feed, _, _ in feeds.values()}.values()
+    told = [OBSTACLES_TOPIC] if types.get(OBSTACLES_TOPIC) == MARKER_ARRAY else []
     begin_ns = None
-    for i, message in enumerate(bag.messages(feeds), start=1):
+    for i, message in enumerate(bag.messages([*feeds, *told]), start=1):
         begin_ns = message.log_ns if begin_ns is None else begin_ns
         so_far_s = (message.log_ns - begin_ns) * 1e-9
         if duration_s is not None and so_far_s > duration_s:
             break
+        if message.topic in told:
+            picture.spawned.take(message.payload)
+            continue
         feed, name, type_name = feeds[message.topic]
         feed.take(name, type_name, message.payload)
         if i % BLOCK == 0:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import rerun as rr
 from scipy.spatial.transform import Rotation
@@ -56,6 +58,11 @@ def draw_scene(
         log(GROUND, as_mesh(flat_shape(place, ground_height_m)))
     for i, plane in enumerate(scene.planes):
         log(f"{OBSTACLES}/plane_{i}", as_mesh(plane_shape(plane, place)))
+    draw_solids(scene, OBSTACLES, log)
+
+
+def draw_solids(scene: Scene, root: str, log: Callable[[str, rr.AsComponents], None]) -> None:
+    """Log the bounded shapes of a scene below a path."""
     shapes = scene.shapes
     for kind, rows in solids_by_kind(scene).items():
         axes = shapes.poses[rows, 3:].reshape(-1, 3, 3)  # rows: the axes of the shape
@@ -63,19 +70,19 @@ def draw_scene(
         turned = Rotation.from_matrix(np.swapaxes(axes, 1, 2)).as_quat()
         place_of = {"centers": centers, "quaternions": turned, "colors": OBSTACLE}
         if kind == BOX:
-            log(f"{OBSTACLES}/boxes", rr.Boxes3D(half_sizes=sizes, fill_mode="solid", **place_of))
+            log(f"{root}/boxes", rr.Boxes3D(half_sizes=sizes, fill_mode="solid", **place_of))
         elif kind == SPHERE:
             log(
-                f"{OBSTACLES}/spheres",
+                f"{root}/spheres",
                 rr.Ellipsoids3D(half_sizes=sizes, fill_mode="solid", **place_of),
             )
         elif kind == CYLINDER:
             log(
-                f"{OBSTACLES}/cylinders",
+                f"{root}/cylinders",
                 rr.Cylinders3D(
                     lengths=2.0 * sizes[:, 2], radii=sizes[:, 0], fill_mode="solid", **place_of
                 ),
             )
         elif kind == MESH:
             for i, row in enumerate(rows):
-                log(f"{OBSTACLES}/mesh_{i}", as_mesh(obstacle_mesh(scene, int(row))))
+                log(f"{root}/mesh_{i}", as_mesh(obstacle_mesh(scene, int(row))))

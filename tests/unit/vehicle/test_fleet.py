@@ -9,21 +9,28 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from quadsim.base.errors import FlightError
+from quadsim.base.compiled import new_record
+from quadsim.base.errors import FlightError, InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import load
+from quadsim.base.records import KINEMATICS
 from quadsim.geometry.rotation import unrotate
 from quadsim.vehicle.disturbances import Push
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import VehicleParams
+from quadsim.vehicle.physics import PhysicsParams
+from quadsim.vehicle.start import check_place, standing_height_m
 from quadsim.world.air.wind_parameters import WindParams
 from quadsim.world.environment import EnvironmentParams
+from quadsim.world.scene.obstacles import Box, Obstacle, Pose, Sphere
+from quadsim.world.scene.scene import EMPTY_SCENE, scene_of
 
 X500 = load(VehicleParams, find("vehicles", "x500"))
 GUSTY = EnvironmentParams(
     wind_W_mps=(3.0, 1.0, 0.0), wind=WindParams(turbulence="dryden", w20_mps=7.7)
 )
 HOVER_RADPS = 780.0
+STANDING_M = standing_height_m(X500, EnvironmentParams(), EMPTY_SCENE, (0.0, 0.0, 0.0))
 TICK_NS = 10_000_000
 
 
@@ -177,3 +184,49 @@ def test_of_several_that_are_lost_the_first_is_named():
         fleet._vehicles[i].fault, fleet._vehicles[i].fault_ns = 1, fault_ns
     with pytest.raises(FlightError, match=r"quad3.* t = 0\.005 s"):
         fleet.step_to(10_000_000)
+
+
+def test_what_comes_into_the_scene_is_met_as_if_it_had_always_been_there():
+    """A vehicle falls upon a box that comes while it falls: bit by bit the same; then it goes."""
+    scene = scene_of([Obstacle("box", Box((4.0, 4.0, 1.0)), Pose((0.0, 0.0, 0.5)))])
+    before, later = (
+        Fleet(X500, EnvironmentParams(), [(20.0, 0.0, 0.0)], scene=each)
+        for each in (scene, EMPTY_SCENE)
+    )
+    for one in (before, later):
+        one.set_motion(0, (0.0, 0.0, 2.0))
+    for step in range(1, 501):
+        if step == 30:
+            later.see(scene)
+        for one in (before, later):
+            one.step_to(step * 2_000_000)
+    assert later.truth(0).tobytes() == before.truth(0).tobytes()
+    assert later.contact(0)
+    assert later.truth(0)["p_W"][2] > 1.0
+    later.see(EMPTY_SCENE)
+    for step in range(501, 801):
+        later.step_to(step * 2_000_000)
+    assert later.truth(0)["p_W"][2] < 0.5
+
+
+@pytest.mark.parametrize(
+    ("formalism", "p_W", "q_WB", "words"),
+    [
+        ("quaternion", (0.0, 0.0, STANDING_M), (1.0, 0.0, 0.0, 0.0), ""),
+        ("quaternion", (0.0, 0.0, 0.05), (1.0, 0.0, 0.0, 0.0), "under the ground"),
+        ("quaternion", (0.0, 0.0, STANDING_M), (0.7, 0.714, 0.0, 0.0), "under the ground"),
+        ("quaternion", (4.0, 0.0, 3.0), (1.0, 0.0, 0.0, 0.0), "inside an obstacle"),
+        ("quaternion", (0.0, 0.0, 9.0), (0.5**0.5, 0.0, -(0.5**0.5), 0.0), ""),
+        ("euler", (0.0, 0.0, 9.0), (0.5**0.5, 0.0, -(0.5**0.5), 0.0), "points up"),
+    ],
+)
+def test_a_vehicle_is_put_only_where_it_can_be(formalism, p_W, q_WB, words):
+    scene = scene_of([Obstacle("ball", Sphere(1.0), Pose((4.0, 0.0, 3.0)))])
+    motion = new_record(KINEMATICS)
+    motion["p_W"], motion["q_WB"] = p_W, q_WB
+    world = EnvironmentParams(), scene, PhysicsParams(formalism=formalism)
+    if not words:
+        check_place(X500, *world, motion)
+        return
+    with pytest.raises(InputError, match=words):
+        check_place(X500, *world, motion)

@@ -319,3 +319,21 @@ def test_a_feed_begins_anew_when_stamps_go_back_but_not_for_a_late_message():
     feed.flush()
     assert begun == [SECOND]
     assert drawn == [round(stamp_s * SECOND) for stamp_s in (1.0, 9.0, 9.1, 1.0, 1.1)]
+
+
+def test_what_is_spawned_is_drawn_from_its_stamp_on_and_gone_with_the_next(recording, read):
+    pytest.importorskip("rclpy")
+    from rclpy.serialization import serialize_message
+
+    from quadsim.ros.messages.markers import obstacle_markers
+
+    box = Obstacle("box", Box((1.0, 2.0, 4.0)), Pose((5.0, 0.0, 2.0)))
+    picture = Picture(recording)
+    picture.spawned.take(serialize_message(obstacle_markers({"box": [box]}, 3 * SECOND)))
+    picture.spawned.take(b"nonsense")
+    picture.spawned.take(serialize_message(obstacle_markers({}, 4 * SECOND)))
+    logged = read()
+    assert logged.times_s("/world/spawned") == pytest.approx([3.0, 4.0])  # cleared
+    assert logged.times_s("/world/spawned/boxes") == pytest.approx([3.0])
+    (half,) = logged.values("/world/spawned/boxes", "half_sizes")
+    assert half == [pytest.approx([0.5, 1.0, 2.0])]

@@ -9,8 +9,9 @@ from quadsim.base.compiled import new_record
 from quadsim.base.records import KINEMATICS
 from quadsim.sensors.devices import load_device, simulate
 from quadsim.world.environment import EnvironmentParams
+from quadsim.world.scene.distance import obstacle_distance
 from quadsim.world.scene.moving_scene import scene_with
-from quadsim.world.scene.obstacles import Box, Cylinder, Obstacle, Pose, Sphere
+from quadsim.world.scene.obstacles import Box, Cylinder, Mesh, Obstacle, Pose, Sphere
 from quadsim.world.scene.scene import EMPTY_SCENE, cast_rays, scene_of
 
 
@@ -46,6 +47,33 @@ def test_rays_meet_what_they_meet_in_the_scene_made_as_a_whole(still, moving):
         found.append((distances, cosines))
     np.testing.assert_array_equal(found[0], found[1])
     assert np.isfinite(found[0][0]).any()
+
+
+def test_meshes_come_beside_meshes():
+    """Tetrahedra of either scene; the same rays and distances as in one scene."""
+    rng = np.random.default_rng(5)
+    corners = np.array([(0.0, 0.0, 0.0), (2.0, 0.0, 0.0), (0.0, 2.0, 0.0), (0.0, 0.0, 2.0)])
+    faces = corners[[(0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3)]]
+    meshes = [Mesh(faces * size, closed=True) for size in (1.0, 1.5, 2.0)]
+    every = [
+        Obstacle(str(i), mesh, Pose(tuple(rng.uniform(-6.0, 6.0, 3))))
+        for i, mesh in enumerate([*meshes, meshes[0]])
+    ]
+    every += some(3, rng)
+    for split in range(1, len(every)):
+        whole, joined = scene_of(every), scene_with(scene_of(every[:split]), every[split:])
+        origins = rng.uniform(-9.0, 9.0, (200, 3))
+        directions = -origins / np.linalg.norm(origins, axis=1)[:, None]
+        found = []
+        for scene in (whole, joined):
+            distances, cosines = np.zeros(200), np.zeros(200)
+            cast_rays(scene, -50.0, origins, directions, 60.0, distances, cosines)
+            found.append((distances, cosines))
+        np.testing.assert_array_equal(found[0], found[1])
+        points = [tuple(point) for point in origins[:50].tolist()]
+        assert [obstacle_distance(whole, point, 20.0) for point in points] == [
+            obstacle_distance(joined, point, 20.0) for point in points
+        ]
 
 
 def test_nothing_else_there_is_the_scene_itself():

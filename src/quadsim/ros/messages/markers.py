@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import Quat
 from quadsim.ros.messages.cdr import put_xyz
+from quadsim.ros.messages.world import make_time
 from quadsim.world.scene.obstacles import Box, Cylinder, Mesh, Obstacle, Plane, Sphere
 
 STONE = (0.6, 0.55, 0.5, 1.0)
@@ -21,6 +22,7 @@ RAY = (1.0, 0.2, 0.1, 0.8)
 WISH = (0.2, 0.5, 1.0, 1.0)
 COMMAND = (0.1, 0.9, 0.2, 1.0)
 OTHER = (1.0, 0.6, 0.0, 0.9)
+SPAWNED = (0.7, 0.45, 0.2, 1.0)
 MISSION = (0.0, 1.0, 0.0, 1.0)
 #: An arrow shows so many seconds of flight; its shaft's and its head's widths in m.
 ARROW_S, SHAFT_M, HEAD_M = 0.5, 0.05, 0.12
@@ -87,6 +89,17 @@ def world_markers(obstacles: Sequence[Obstacle]) -> MarkerArray:
     """A world's obstacles."""
     every = (solid(number, obstacle) for number, obstacle in enumerate(obstacles))
     return MarkerArray(markers=[marker for marker in every if marker is not None])
+
+
+def obstacle_markers(by_name: Mapping[str, Sequence[Obstacle]], stamp_ns: int) -> MarkerArray:
+    """All that was spawned, by its names: it stands for what was told before."""
+    markers = [Marker(action=Marker.DELETEALL)]
+    for name, obstacles in by_name.items():
+        every = (solid(i, obstacle, name, SPAWNED) for i, obstacle in enumerate(obstacles))
+        markers += [marker for marker in every if marker is not None]
+    for marker in markers:
+        marker.header.frame_id, marker.header.stamp = "map", make_time(stamp_ns)
+    return MarkerArray(markers=markers)
 
 
 def rays(origin_W: NDArray[np.float64], hits_W: NDArray[np.float64]) -> Marker:

@@ -25,7 +25,6 @@ from quadsim.ros.nodes.description import Description, declare_sensors
 from quadsim.ros.parts.control_params import refuse_other_commands
 from quadsim.ros.parts.sampling import Sampling, samplings_from
 from quadsim.ros.parts.scene_params import SCENE, declare_scene
-from quadsim.ros.parts.simulated_time import SimulatedTime
 from quadsim.ros.parts.timed_parameter import TimedParameter
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
@@ -41,6 +40,8 @@ from quadsim.ros.runtime.params import (
 )
 from quadsim.ros.runtime.resets import RESET, Resets
 from quadsim.ros.runtime.runtime import entry_points
+from quadsim.ros.simulation.simulated_time import SimulatedTime
+from quadsim.ros.simulation.spawned import SimulatedWorld
 from quadsim.sensors.devices import load_suite
 from quadsim.sensors.error_terms import due
 from quadsim.sim.log import ERROR, OK, WARN
@@ -52,8 +53,10 @@ from quadsim.vehicle.disturbances import (
     disturbances_from_text,
 )
 from quadsim.vehicle.fleet import Fleet
+from quadsim.vehicle.outline import outline_m
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
+from quadsim.vehicle.start import check_place
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import Scene
 
@@ -155,10 +158,18 @@ class DynamicsNode(QuadsimNode):
             self._period_ns,
             self.params.rate,
             self.params.paused,
-            lambda: self.fleet.stamp_ns,
             self._step,
             self._on_reset,
-            self._truths,
+            SimulatedWorld(
+                name=lambda: str(value_of(self, "world")),
+                now_ns=lambda: self.fleet.stamp_ns,
+                truths=self._truths,
+                place=self._place,
+                outline_m=lambda: outline_m(self.fleet.params),
+                scene=lambda: self._scene,
+                see=self._see,
+                tell=self._tell_all,
+            ),
         )
         self._resets = Resets(
             self,
@@ -305,6 +316,18 @@ class DynamicsNode(QuadsimNode):
             for vehicle in self._vehicles
         }
 
+    def _place(self, name: str, motion: Any) -> None:
+        """Put a vehicle somewhere, as its physics is told, and whoever hears of events."""
+        fleet = self.fleet
+        i = fleet.names.index(name)
+        check_place(fleet.params, fleet.environment, fleet.scene, fleet.physics, motion)
+        fleet.set_motion(i, motion["p_W"], motion["v_W"], motion["q_WB"], motion["w_B"])
+        self._vehicles[i].event(WARN, "moved", "by set_entity_state")
+
+    def _see(self, scene: Scene) -> None:
+        """Let all fly in another scene."""
+        self.fleet.see(scene)
+
     def _on_reset(self) -> str:
         self._resets.at(self.fleet.stamp_ns)
         return ""
@@ -397,6 +420,7 @@ class DynamicsNode(QuadsimNode):
         """One period of physics, and what is due of the truth."""
         before_ns = self.fleet.stamp_ns
         now_ns = before_ns + self._period_ns
+        self._time.spawned.step(before_ns, self._period_ns)
         try:
             self.fleet.step_to(now_ns)
         except FlightError as error:

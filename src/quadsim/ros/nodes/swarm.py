@@ -21,19 +21,22 @@ from quadsim.ros.graph.options import CrazyswarmOptions, FirmwareFlight, SwarmOp
 from quadsim.ros.graph.vehicles import vehicle_namespaces
 from quadsim.ros.messages.world import make_clock, make_datum
 from quadsim.ros.nodes.description import Description
-from quadsim.ros.parts.simulated_time import SimulatedTime
 from quadsim.ros.parts.vehicle_commands import VehicleCommands
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.params import declare, declare_one
 from quadsim.ros.runtime.resets import RESET
 from quadsim.ros.runtime.runtime import entry_points
+from quadsim.ros.simulation.simulated_time import SimulatedTime
+from quadsim.ros.simulation.spawned import SimulatedWorld
 from quadsim.ros.swarm.crazyswarm import Crazyswarm
 from quadsim.ros.swarm.outputs import SwarmOutputs
 from quadsim.sim.closed_loop import TICK_HZ
 from quadsim.sim.log import ERROR, OK, WARN
 from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.sim.swarm import Swarm, plain_loop
+from quadsim.vehicle.outline import outline_m
+from quadsim.world.scene.scene import Scene
 
 TICK_NS = round(1e9 / TICK_HZ)
 #: Room in the logs, which are emptied at each tick, s.
@@ -98,10 +101,18 @@ class SwarmNode(QuadsimNode):
             TICK_NS,
             rate,
             paused,
-            lambda: self.stamp_ns,
             self._step,
             self._on_reset,
-            self._truths,
+            SimulatedWorld(
+                name=lambda: self.swarm.scenario.file.world,
+                now_ns=lambda: self.stamp_ns,
+                truths=self._truths,
+                place=self._place,
+                outline_m=lambda: outline_m(self.swarm.scenario.vehicle),
+                scene=lambda: self.swarm.scenario.scene,
+                see=self._see,
+                tell=self._tell_all,
+            ),
         )
         self.wall_timer(self._time.wall.wall_period_s if rate else AT_ONCE_S, self._on_timer)
 
@@ -174,6 +185,21 @@ class SwarmNode(QuadsimNode):
             truth["stamp_ns"] += self._begun_ns
         return found
 
+    def _place(self, name: str, motion: Any) -> None:
+        """Put a vehicle somewhere, as its physics is told, and whoever hears of events."""
+        names = [namespace.strip("/") for namespace in self.namespaces]
+        i = names.index(name)
+        self.swarm.place(i, motion)
+        self._commands[i].event(WARN, "moved", "by set_entity_state", self.stamp_ns)
+
+    def _see(self, scene: Scene) -> None:
+        """Let all fly in another scene."""
+        self.swarm.vehicles.see(scene)
+
+    def _tell_all(self, level: int, name: str, message: str) -> None:
+        for commands in self._commands:
+            commands.event(level, name, message, self.stamp_ns)
+
     def _on_reset(self) -> str:
         """All back to their start, by the files as they are now; time goes on."""
         try:
@@ -213,6 +239,7 @@ class SwarmNode(QuadsimNode):
         """One mission tick of all, and what there is to say of it."""
         begin_ns = time.thread_time_ns()
         swarm = self.swarm
+        self._time.spawned.step(self.stamp_ns, TICK_NS)
         swarm.decide()
         self._outputs.wish(swarm, swarm.stamp_ns - TICK_NS, self._begun_ns)
         swarm.forget()

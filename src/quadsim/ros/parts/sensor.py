@@ -14,6 +14,7 @@ from quadsim.base.errors import InputError
 from quadsim.base.levels import WARN
 from quadsim.base.parameters import flatten
 from quadsim.base.records import KINEMATICS
+from quadsim.ros.messages.cdr import MessageError
 from quadsim.ros.parts.timed_parameter import TimedParameter
 from quadsim.ros.parts.truth_input import TruthInput
 from quadsim.ros.runtime import topics
@@ -32,6 +33,9 @@ from quadsim.sensors.device_file import read_device
 from quadsim.sensors.faults import FaultParams, fault_changes, faults_from_text
 from quadsim.sensors.model import SensorModel, SimulatedSensor
 from quadsim.world.environment import EnvironmentParams
+from quadsim.world.scene.moving_scene import scene_with
+from quadsim.world.scene.obstacle_markers import MarkerReader
+from quadsim.world.scene.obstacles import Obstacle
 from quadsim.world.scene.scene import EMPTY_SCENE, Scene
 
 FAULTS = "faults"
@@ -132,7 +136,8 @@ class SensorNode(QuadsimNode):
         )
         self.needs = kind.needs(self.params)
         self._make_scene = kind.scene(self) if kind.scene and "scene" in self.needs else None
-        self.scene = self._make_scene({}) if self._make_scene else EMPTY_SCENE
+        self.scene = self._still = self._make_scene({}) if self._make_scene else EMPTY_SCENE
+        self._spawned: list[Obstacle] = []
         self.sensor = self._simulate(self.params, self.environment, self.scene, {})
         self.truth = new_record(KINEMATICS)
         self.sample: Any = None
@@ -156,6 +161,11 @@ class SensorNode(QuadsimNode):
             simulated=True,
         )
         self.listen(topics.EVENTS, self._resets.hear, raw=False)
+        if self._make_scene:
+            reader = MarkerReader()
+            self.listen(
+                topics.OBSTACLES, lambda message: self._on_obstacles(reader, message), raw=False
+            )
         messages = kind.messages(self)
         self._outputs = [self.offer(topic, needed=kind.needed) for topic, _ in messages]
         self._writers = [write for _, write in messages]
@@ -186,15 +196,28 @@ class SensorNode(QuadsimNode):
         environment = current(self, EnvironmentParams, "environment.", changed)
         if self._kind.needs(params) != self.needs:
             raise InputError(f"{self._kind.name} feels something else now: restart the graph")
-        scene = self._make_scene(changed) if self._make_scene else self.scene
+        scene = self._make_scene(changed) if self._make_scene else self._still
         sensor = self._simulate(params, environment, scene, changed)
 
         def apply() -> None:
-            self.scene, self.params, self.environment = scene, params, environment
+            self._still, self.params, self.environment = scene, params, environment
             self.sensor = sensor
+            self._see_spawned()
             self._writers = [write for _, write in self._kind.messages(self)]
 
         return apply
+
+    def _on_obstacles(self, reader: MarkerReader, message: Any) -> None:
+        """Take all that was spawned."""
+        try:
+            self._spawned = reader.read(message)
+        except InputError as error:
+            raise MessageError(str(error)) from None
+        self._see_spawned()
+
+    def _see_spawned(self) -> None:
+        self.scene = scene_with(self._still, self._spawned)
+        self.sensor.see(self.scene)
 
     def _restart(self, reset_ns: int, _: bool) -> None:
         """Switch the device off and on again, at the start of its stream."""

@@ -82,6 +82,10 @@ class ViewerNode(Node):
                 topics.DATUM.message, topics.DATUM.name, self._on_datum, topics.DATUM.wanted,
                 raw=True,
             )  # fmt: skip
+        self.create_subscription(
+            topics.OBSTACLES.message, topics.OBSTACLES.name, picture.spawned.take,
+            topics.OBSTACLES.wanted, raw=True,
+        )  # fmt: skip
         self.create_timer(DRAW_PERIOD_S, self._draw)
         self.create_timer(SEARCH_PERIOD_S, self._search)
         self.get_logger().info("looking for vehicles")

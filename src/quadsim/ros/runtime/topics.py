@@ -94,6 +94,8 @@ LOAD = _topic("ground_truth/load", "geometry_msgs/msg/PointStamped")
 WIND = _stream("wind", "geometry_msgs/msg/Vector3Stamped", "dynamics")
 # sets the mean wind of the world; for whoever knows it better
 WIND_INPUT = _topic("/wind", "geometry_msgs/msg/Vector3Stamped")
+# all that was spawned, or that whoever has no dynamics wants rays to meet
+OBSTACLES = _latched("/obstacles", "visualization_msgs/msg/MarkerArray")
 EXTERNAL_WRENCH = _topic("external_wrench", "geometry_msgs/msg/WrenchStamped")
 CONTACT = _latched("contact", "std_msgs/msg/Bool", "dynamics")
 EVENTS = _topic(
@@ -188,7 +190,7 @@ _camera = partial(_topic, wanted=qos.SENSOR_INPUT)
 IMAGE = _camera("camera/image_raw", "sensor_msgs/msg/Image")
 CAMERA_INFO = _camera("camera/camera_info", "sensor_msgs/msg/CameraInfo")
 
-WORLD_TOPICS = (CLOCK, DATUM, DIAGNOSTICS, WIND_INPUT)
+WORLD_TOPICS = (CLOCK, DATUM, DIAGNOSTICS, WIND_INPUT, OBSTACLES)
 VEHICLE_TOPICS = (
     TRUTH, ACCEL, LOAD, MOTOR_SPEED, WIND, EXTERNAL_WRENCH, CONTACT, EVENTS, BATTERY,
     IMU_RAW, IMU, MAGNETIC_FIELD, PRESSURE, GPS_FIX, GPS_VELOCITY, RANGE, SCAN, POINTS,

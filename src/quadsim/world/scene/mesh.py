@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import read_limited
@@ -47,19 +48,25 @@ def load_mesh(path: Path, scale: Vec3 = (1.0, 1.0, 1.0)) -> Mesh:
                 skip_materials=True,
             )
             triangles = np.array(found.triangles, dtype=np.float64).reshape(-1, 3, 3) * scale
-            closed, inside_out = _closed(triangles)
+            return mesh_of(triangles)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
     except MemoryError:
         raise InputError(f"{path}: too large for the memory of this machine") from None
     except Exception as error:  # whatever a parser makes of a broken file
         reason = " ".join(str(error).split())[:100] or type(error).__name__
         raise InputError(f"{path}: not a readable {path.suffix} mesh ({reason})") from None
-    triangles = triangles[~is_sliver(triangles)]
-    if inside_out:
-        triangles = triangles[:, ::-1]
-    try:
-        return Mesh(np.ascontiguousarray(triangles), closed)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+
+
+def mesh_of(triangles_m: NDArray[np.float64]) -> Mesh:
+    """The mesh of (T, 3, 3) triangles, turned inside out where their normals point inwards.
+
+    Raises:
+        InputError: none has an area, or a corner is not finite.
+    """
+    closed, inside_out = _closed(triangles_m)
+    triangles_m = triangles_m[~is_sliver(triangles_m)]
+    return Mesh(np.ascontiguousarray(triangles_m[:, ::-1] if inside_out else triangles_m), closed)
 
 
 def _closed(triangles_m: Any) -> tuple[bool, bool]:

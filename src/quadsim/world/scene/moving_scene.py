@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.world.scene.obstacles import Obstacle
-from quadsim.world.scene.raycast_tree import ShapeArrays
+from quadsim.world.scene.raycast_tree import MeshArrays, ShapeArrays
 from quadsim.world.scene.scene import Scene, scene_of
 
 #: Where no ray ends: boxes of leaves that hold nothing lie here, m.
@@ -64,6 +64,16 @@ def _joined(first: ShapeArrays, second: ShapeArrays) -> ShapeArrays:
     )
 
 
+def _joined_meshes(first: MeshArrays, second: MeshArrays) -> MeshArrays:
+    """The meshes of two scenes, those of the second after those of the first."""
+    behind = np.array([len(first.boxes), 0, len(first.triangles), 0, 0])
+    return MeshArrays(
+        np.vstack([first.rows, second.rows + behind]),
+        np.vstack([first.boxes, second.boxes]),
+        np.vstack([first.triangles, second.triangles]),
+    )
+
+
 def scene_with(scene: Scene, others: Sequence[Obstacle]) -> Scene:
     """A scene and what else is there at one time.
 
@@ -72,11 +82,16 @@ def scene_with(scene: Scene, others: Sequence[Obstacle]) -> Scene:
 
     Args:
         scene: what stands still.
-        others: boxes, spheres and cylinders where they are now.
+        others: bounded shapes where they are now.
     """
     if not others:
         return scene
-    moving = scene_of(others).shapes
+    _, shapes, meshes, *_ = scene_of(others)
+    if len(meshes.rows):
+        rows = shapes.kinds + np.where(shapes.kinds[:, 1:] < 0, 0, [0, len(scene.meshes.rows)])
+        shapes, meshes = shapes._replace(kinds=rows), _joined_meshes(scene.meshes, meshes)
+    else:
+        meshes = scene.meshes
     if len(scene.shapes.boxes):
-        moving = _joined(scene.shapes, moving)
-    return scene._replace(shapes=moving)
+        shapes = _joined(scene.shapes, shapes)
+    return scene._replace(shapes=shapes, meshes=meshes)

@@ -17,6 +17,10 @@ VERSIONS = ("1.6", "1.7", "1.8", "1.9", "1.10", "1.11", "1.12")
 PACKED = (".gz", ".zip", ".zae", ".3mf", ".tgz", ".bz2", ".xz", ".7z", ".tar")
 
 
+class MissingFileError(InputError):
+    """What a uri names is not there."""
+
+
 def read_sdf(path: Path) -> Element:
     """Root element of an SDF file.
 
@@ -24,7 +28,19 @@ def read_sdf(path: Path) -> Element:
         InputError: the file is missing, too large, no XML, holds a DTD or entities, or is not SDF.
     """
     refuse_packed(path.name, f"{path}")
-    content = read_limited(path, MAX_XML_BYTES)
+    return sdf_root(read_limited(path, MAX_XML_BYTES), path)
+
+
+def sdf_root(content: bytes | str, path: Path) -> Element:
+    """Root element of SDF.
+
+    Args:
+        content: the text.
+        path: where it comes from, for errors.
+
+    Raises:
+        InputError: no XML, it holds a DTD or entities, or is not SDF.
+    """
     try:
         root: Element = defusedxml.ElementTree.fromstring(content, forbid_dtd=True)
     except defusedxml.DefusedXmlException:
@@ -93,7 +109,7 @@ class WorldFiles:
             if self._is_there(folder / uri_path, uri, place):
                 return folder / uri_path
         looked = " or ".join(str(folder / uri_path) for folder in folders)
-        raise place.error(f"<uri> {uri!r}: no such file ({looked})")
+        raise MissingFileError(str(place.error(f"<uri> {uri!r}: no such file ({looked})")))
 
     def _is_there(self, path: Path, uri: str, place: Place) -> bool:
         try:

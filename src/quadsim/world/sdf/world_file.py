@@ -77,18 +77,51 @@ class World:
         return max(heights, default=None)
 
 
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What a model's ``<collision>`` elements hold.
+
+    Attributes:
+        name: of its ``<model>``.
+        static: as it says; by default it is not.
+        obstacles: with their poses in the model's own frame.
+    """
+
+    name: str
+    static: bool
+    obstacles: tuple[Obstacle, ...]
+
+
+def read_model(root: Element, path: Path) -> Model:
+    """The one model of an SDF without a world; where its own ``<pose>`` puts it does not count.
+
+    Args:
+        root: as of :func:`read_sdf`.
+        path: of the file, for errors and for what it names.
+
+    Raises:
+        InputError: with the file, the element and what is allowed.
+    """
+    place = Place(path).at(root)
+    model = only_child(root, "model", place)
+    if model is None:
+        raise place.error("<model> is missing")
+    inside = place.at(model)
+    reader = _Reader(path)
+    reader.read_model(model, Pose(), inside, 1)
+    if reader.terrain is not None:
+        raise inside.error("<heightmap>; allowed: in a world, not in a model by itself")
+    static = text_of(model, "static", inside, "false").lower() in ("true", "1")
+    return Model(model.get("name", ""), static, tuple(reader.obstacles))
+
+
 def load_world(path: Path) -> World:
     """Read a world file and all that it includes.
 
     Raises:
         InputError: with the file, the element and what is allowed.
     """
-    root = read_sdf(path)
-    place = Place(path)
-    world = only_child(root, "world", place.at(root))
-    if world is None:
-        raise place.at(root).error("<world> is missing")
-    place = place.at(world)
+    world, place = _world_in(path)
     reader = _Reader(path)
     reader.read_models(world, Pose(), "world", place, 0)
     return World(
@@ -101,6 +134,24 @@ def load_world(path: Path) -> World:
         datum=_datum_of(world, place),
         frames=frames_of(world, place),
     )
+
+
+def load_frames(path: Path) -> dict[str, Pose]:
+    """Where the frames of a world are, without reading what is in it.
+
+    Raises:
+        InputError: as :func:`load_world`.
+    """
+    return frames_of(*_world_in(path))
+
+
+def _world_in(path: Path) -> tuple[Element, Place]:
+    root = read_sdf(path)
+    place = Place(path)
+    world = only_child(root, "world", place.at(root))
+    if world is None:
+        raise place.at(root).error("<world> is missing")
+    return world, place.at(world)
 
 
 def _optional_vector(world: Element, tag: str, place: Place) -> Vec3 | None:
@@ -146,7 +197,7 @@ class _Reader:
                 self._count(inside, depth)
             if child.tag == "model":
                 pose = pose_of(child, inside, frame)
-                self._read_model(child, pose_W @ pose, inside, depth + 1)
+                self.read_model(child, pose_W @ pose, inside, depth + 1)
             elif child.tag == "include":
                 self._include(child, pose_W, frame, inside, depth + 1)
             elif child.tag in ("state", "population"):
@@ -179,9 +230,10 @@ class _Reader:
         inside = Place(path, (*place.inside, text_of(element, "name", place, uri)))
         given = only_child(element, "pose", place) is not None
         pose = pose_of(element, place, frame) if given else pose_of(model, inside, frame)
-        self._read_model(model, pose_W @ pose, inside, depth)
+        self.read_model(model, pose_W @ pose, inside, depth)
 
-    def _read_model(self, model: Element, pose_W: Pose, place: Place, depth: int) -> None:
+    def read_model(self, model: Element, pose_W: Pose, place: Place, depth: int) -> None:
+        """Read a model whose pose is given, and the models in it."""
         if model.get("placement_frame", ""):
             raise place.error("placement_frame is not known; place the model by its own frame")
         for link in model.findall("link"):

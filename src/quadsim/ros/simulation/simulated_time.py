@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from std_srvs.srv import SetBool, Trigger
 
-from quadsim.ros.parts.simulation_services import SimulationServices
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.pacing import WallClock
+from quadsim.ros.simulation.simulation_services import SimulationServices
+from quadsim.ros.simulation.spawned import SimulatedWorld, Spawned
 
 
 class SimulatedTime:
     """Services ``/sim/pause``, ``/sim/reset``, ``/sim/step``, and the tie to the wall clock.
 
-    Beside them those of :class:`~quadsim.ros.parts.simulation_services.SimulationServices`.
+    Beside them those of :class:`~quadsim.ros.simulation.simulation_services.SimulationServices`.
 
     Args:
         node: whose services these are.
         period_ns: length of a step.
         rate: simulated over wall time; 0: not paced.
         paused: whether it begins so.
-        now_ns: simulated time.
         step: makes one step.
-        reset: brings all back to the start; why not, in words.
-        truths: name of each vehicle to its KINEMATICS now.
+        reset: brings the vehicles back to the start; why not, in words.
+        world: what is simulated.
 
     Attributes:
         restarted_ns: steady time at which time last began to go on.
+        spawned: what was spawned into the world.
     """
 
     def __init__(
@@ -38,20 +39,20 @@ class SimulatedTime:
         period_ns: int,
         rate: float,
         paused: bool,
-        now_ns: Callable[[], int],
         step: Callable[[], None],
         reset: Callable[[], str],
-        truths: Callable[[], Mapping[str, Any]],
+        world: SimulatedWorld,
     ) -> None:
         self.wall = WallClock(period_ns, rate or 1.0)
         self.paused = paused
-        self._now_ns, self._make_step, self.reset = now_ns, step, reset
+        self._now_ns, self._make_step, self.reset = world.now_ns, step, reset
+        self.spawned = Spawned(node, world)
         self.restart()
         self._reported = time.monotonic_ns(), 0
         node.create_service(SetBool, "/sim/pause", self._on_pause)
         node.create_service(Trigger, "/sim/reset", self._on_reset)
         node.create_service(Trigger, "/sim/step", self._on_step)
-        SimulationServices(node, self, truths)
+        SimulationServices(node, self, world, self.spawned)
 
     @property
     def words(self) -> str:
@@ -94,9 +95,11 @@ class SimulatedTime:
         return response
 
     def _on_reset(self, _: Any, response: Any) -> Any:
-        """Vehicles back to their start; time goes on, so that no node sees it jump."""
+        """All as the scenario says; time goes on, so that no node sees it jump."""
         response.message = self.reset()
         response.success = not response.message
+        if response.success:
+            self.spawned.remove(*self.spawned.entities)
         return response
 
     def _on_step(self, _: Any, response: Any) -> Any:

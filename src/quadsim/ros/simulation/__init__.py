@@ -1,0 +1,1 @@
+"""What makes simulated time in ``dynamics`` and ``swarm``, and the services that steer it."""
