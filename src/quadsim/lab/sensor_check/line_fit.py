@@ -1,0 +1,322 @@
+"""Lines of the rotors in an IMU, by order tracking against the integrated rotor phase.
+
+In a short window each line is a cosine and a sine of a multiple of a rotor's phase, with an
+amplitude that is known but for one factor and a phase that is not known. Rotors turn at nearly the
+same speed, so all are taken together: the window is normal with the covariance of the floor and of
+all lines, and the factors are those of largest likelihood. The phase is that of the samples'
+instants, so that a line above half the rate of the samples lies where it folds to, and needs no
+special care. The floor about each line is whitened by an autoregressive filter that the lines pass,
+too, and found from frequencies beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, optimize, signal
+from scipy.ndimage import median_filter
+
+from quadsim.lab.sensor_check.shaken import BlockFit, ShakenStretch, blocks_of, fit_blocks
+
+Array = NDArray[np.float64]
+
+#: Length of a window, s; where the floor beside a line is taken, over one per window.
+WINDOW_S, BESIDE = 0.25, 4.0
+
+#: Axes by which the clock is found, those whose lines are clearest.
+CLEAREST = 2
+
+#: Order of the autoregressive filter; loss without a line by which it is told (chi-square, 95 %).
+ORDER, TOLD = 16, 1.92
+
+#: Scales of the rotor speeds and delays that are tried, and a scale so far off shows no line.
+SCALES = np.arange(0.97, 1.0301, 0.003)
+DELAYS_S = np.arange(-0.04, 0.0401, 0.01)
+ELSEWHERE = 0.05
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How the recorded rotor speeds relate to those of the lines.
+
+    Attributes:
+        scale: true speed over recorded.
+        delay_s: by which the recorded speeds are late against the IMU.
+        half: (2,) of the 95 % intervals.
+        told: whether any line was seen to tell it by.
+    """
+
+    scale: float
+    delay_s: float
+    half: Array
+    told: bool
+
+
+@dataclass(frozen=True)
+class LineFigure:
+    """Amplitude of a line on one axis: 0 to ``high`` where it is not told."""
+
+    value: float
+    low: float
+    high: float
+    told: bool
+
+
+def segment_power(
+    stretch: ShakenStretch, clock: Clock | None, orders: Sequence[int], length: int
+) -> Array:
+    """(segments, F, 6) one-sided periodograms, of the values without the lines if there is a clock.
+
+    Lines are taken off by least squares in each segment, so that their skirts go, too.
+    """
+    window = signal.windows.hann(length, sym=False)[:, None]
+    phase = None if clock is None else clock.scale * stretch.phases(clock.delay_s)
+    found = []
+    for begin in range(0, len(stretch.values) - length + 1, length):
+        part = slice(begin, begin + length)
+        values = signal.detrend(stretch.values[part], axis=0) * window
+        if phase is not None:
+            turned = np.hstack([order * phase[part] for order in orders])
+            lines = np.hstack([np.cos(turned), np.sin(turned)]) * window
+            values = values - lines @ np.linalg.lstsq(lines, values)[0]
+        found.append(np.abs(np.fft.rfft(values, axis=0)) ** 2)
+    return np.array(found) * 2.0 / (stretch.rate_hz * float((window**2).sum()))
+
+
+def whitener(stretch: ShakenStretch, clock: Clock | None, orders: Sequence[int]) -> Array:
+    """(6, ORDER + 1) filters that make the axes white but for the lines.
+
+    Yule and Walker's, of a spectrum whose lines, or what is left of them, a running median takes.
+    """
+    length = min(2 * round(stretch.rate_hz * WINDOW_S), len(stretch.values))
+    power = segment_power(stretch, clock, orders, length).mean(axis=0)
+    width = 2 * (len(power) // 8) + 1
+    smooth = median_filter(power, (width, 1), mode="nearest")
+    filters = []
+    for lags in np.fft.irfft(0.5 * stretch.rate_hz * smooth, axis=0).T:
+        first = np.concatenate([[lags[0] * (1.0 + 1e-9)], lags[1:ORDER]])
+        kept = linalg.solve_toeplitz(first, lags[1 : ORDER + 1])
+        size = np.sqrt(first[0] - kept @ lags[1 : ORDER + 1])
+        filters.append(np.concatenate([[1.0], -kept]) / size)
+    return np.array(filters)
+
+
+def folded(frequency_hz: Array, rate_hz: float) -> Array:
+    """Where frequencies appear in samples."""
+    rest = np.mod(frequency_hz, rate_hz)
+    return np.asarray(np.minimum(rest, rate_hz - rest))
+
+
+def _filtered(filters: Array, values: Array) -> Array:
+    """(N, 6) values, each axis by its own filter."""
+    each = zip(filters, values.T, strict=True)
+    return np.stack([signal.lfilter(h, 1.0, column) for h, column in each], axis=1)
+
+
+def _by_axis(found: Sequence[Array]) -> list[list[Array]]:
+    """Of each axis a list of the stretches' (windows,), of (windows, axes) of each stretch."""
+    return [[each[:, axis] for each in found] for axis in range(found[0].shape[1])]
+
+
+class LineFit:
+    """Lines of some flights.
+
+    Args:
+        stretches: of all flights.
+        orders: multiples of a rotor's phase.
+    """
+
+    def __init__(self, stretches: list[ShakenStretch], orders: Sequence[int]) -> None:
+        self.stretches, self.orders = stretches, tuple(orders)
+        self.blocks = blocks_of(stretches, WINDOW_S)
+        self._whiten(None)
+
+    def _whiten(self, clock: Clock | None) -> None:
+        """Take the filters anew."""
+        self.filters = [whitener(each, clock, self.orders) for each in self.stretches]
+        # what the filters make of each frequency, squared
+        self.weights = [np.abs(np.fft.rfft(each, 4096, axis=1)).T ** 2 for each in self.filters]
+        self.white = [
+            _filtered(h, signal.detrend(each.values, axis=0))
+            for each, h in zip(self.stretches, self.filters, strict=True)
+        ]
+
+    def _windows(self, k: int, rows: Array) -> Array:
+        """Values of a stretch as (windows, samples, ...)."""
+        count = len(self.blocks[k])
+        length = len(rows) // count
+        return rows[: count * length].reshape(count, length, *rows.shape[1:])
+
+    def _coherence(self, matched: list[Array], figures: Array) -> Array:
+        """What each line alone explains in each block and axis, (blocks, 6), over chance.
+
+        Quick, but lines that are close draw each other: good for a first guess.
+        """
+        scale, delay_s = figures.tolist()
+        found = []
+        for k, stretch in enumerate(self.stretches):
+            seen = self._windows(k, matched[k])
+            taper = signal.windows.hann(seen.shape[1])
+            seen = seen * (taper / np.sqrt(taper @ taper))[:, None]
+            turned = self._windows(k, scale * stretch.phases(delay_s))
+            speed = self._windows(k, scale * stretch.speeds(delay_s)).mean(axis=1)
+            parts = []
+            for order in self.orders:
+                size = np.abs(np.swapaxes(np.exp(-1j * order * turned), 1, 2) @ seen) ** 2
+                line_hz = folded(order * speed / (2.0 * np.pi), stretch.rate_hz)
+                place = line_hz / (0.5 * stretch.rate_hz) * (len(self.weights[k]) - 1)
+                parts.append(size / self.weights[k][place.astype(int)])
+            found.append(np.sum(parts, axis=(0, 2)))
+        return np.stack([self._by_block(list(axis)) for axis in _by_axis(found)], axis=1)
+
+    def _unexplained(self, axes: Sequence[int], figures: Array) -> Array:
+        """Half of what all lines together explain in each block, negative: minus log likelihood."""
+        clock = Clock(float(figures[0]), float(figures[1]), np.zeros(2), True)
+        losses = [np.zeros(len(each)) for each in self.blocks]
+        for k, axis in product(range(len(self.stretches)), axes):
+            columns = np.moveaxis(self._columns(k, clock, 1.0, 0.0, axis, (0.0,))[:, 0], 0, 2)
+            space, _ = np.linalg.qr(columns.reshape(*columns.shape[:2], -1))
+            seen = self._windows(k, self.white[k])[..., axis, None]
+            losses[k] -= 0.5 * ((np.swapaxes(space, 1, 2) @ seen) ** 2).sum(axis=(1, 2))
+        return self._by_block(losses)
+
+    def _by_block(self, losses: Sequence[Array]) -> Array:
+        """(blocks,) sums over windows."""
+        sums = np.bincount(np.concatenate(self.blocks), np.concatenate(losses))
+        return np.asarray(sums, float)
+
+    def clock(self) -> Clock:
+        """Scale and delay of the rotor speeds by which the lines stand out most.
+
+        Lines that are in the filters weaken them: so it is found twice, the second time, and all
+        that comes later, with filters of the floor without them.
+        """
+        # forth and back, so that no phase is changed: what a matched filter takes
+        pairs = zip(self.white, self.filters, strict=True)
+        matched = [_filtered(h, white[::-1])[::-1] for white, h in pairs]
+        grid = [np.array([a, b]) for a in SCALES.tolist() for b in DELAYS_S.tolist()]
+        start = max(grid, key=lambda each: float(self._coherence(matched, each).sum()))
+        better = self._coherence(matched, start)
+        better -= self._coherence(matched, start + np.array([ELSEWHERE, 0.0]))
+        sure = better.mean(axis=0) / better.std(axis=0) * np.sqrt(len(better))
+        axes = np.argsort(-sure)[:CLEAREST].tolist()
+        for _ in range(2):
+            found = self._refined(start, axes)
+            start = found.value
+            clock = Clock(float(start[0]), float(start[1]), found.half, bool(sure.max() > 5.0))
+            self._whiten(clock)
+        return clock
+
+    def _refined(self, start: Array, axes: Sequence[int]) -> BlockFit:
+        """Scale and delay near to some."""
+        losses = partial(self._unexplained, axes)
+        bounds = np.array([SCALES[[0, -1]], DELAYS_S[[0, -1]]])
+        near = optimize.minimize(
+            lambda x: losses(x).sum(), start, method="Nelder-Mead", bounds=bounds,
+            options={"initial_simplex": start + np.array([[0, 0], [1e-3, 0], [0, 5e-3]]),
+                     "xatol": 1e-5, "fatol": 0.1},
+        ).x  # fmt: skip
+        return fit_blocks(losses, near, np.array([1e-4, 1e-3]), bounds, polish=False)
+
+    def _columns(
+        self, k: int, clock: Clock, reference: float, corner_hz: float, axis: int,
+        shifts: tuple[float, ...] = (0.0, BESIDE, -BESIDE),
+    ) -> Array:  # fmt: skip
+        """(orders, shifts, windows, samples, 2 rotors) lines of amplitude 1, and beside them."""
+        stretch = self.stretches[k]
+        turned, speed = stretch.phases(clock.delay_s), stretch.speeds(clock.delay_s)
+        circle = 2.0 * np.pi / WINDOW_S * (stretch.time_s - stretch.time_s[0])[:, None]
+        parts = []
+        for order in self.orders:
+            line_hz = order * clock.scale * speed / (2.0 * np.pi)
+            gain = (speed / reference) ** 2
+            if corner_hz > 0.0:
+                gain = gain / np.sqrt(1.0 + (line_hz / corner_hz) ** 4)
+            for shift in shifts:
+                phase = order * clock.scale * turned + shift * circle
+                both = np.hstack([gain * np.cos(phase), gain * np.sin(phase)])
+                white = signal.lfilter(self.filters[k][axis], 1.0, both, axis=0)
+                parts.append(self._windows(k, white))
+        return np.array(parts).reshape(len(self.orders), len(shifts), *parts[0].shape)
+
+    def _reduced(
+        self, clock: Clock, reference: float, corner_hz: float, axis: int
+    ) -> list[tuple[Array, Array]]:
+        """Of each stretch, in the space of lines and floor: values, covariances of the orders."""
+        found = []
+        for k in range(len(self.stretches)):
+            columns = self._columns(k, clock, reference, corner_hz, axis)
+            all_of = np.moveaxis(columns, (2, 3), (0, 1))
+            space, _ = np.linalg.qr(all_of.reshape(*all_of.shape[:2], -1))
+            across = np.swapaxes(space, 1, 2)
+            values = (across @ self._windows(k, self.white[k])[..., axis, None])[..., 0]
+            lines = [across @ columns[j, 0] for j in range(len(self.orders))]
+            found.append((values, np.array([0.5 * x @ np.swapaxes(x, 1, 2) for x in lines])))
+        return found
+
+    def amplitudes(
+        self, axis: int, clock: Clock, reference: float, corner_hz: Array
+    ) -> list[LineFigure]:
+        """Amplitude of each order on an axis, one for all rotors.
+
+        Args:
+            axis: 0 to 2 of the accelerometer, 3 to 5 of the gyroscope.
+            clock: of the rotor speeds.
+            reference: speed at which the figures hold, rad/s.
+            corner_hz: (3,) of the low-pass that the lines pass, low and high; 0 for none.
+        """
+        reduced = self._reduced(clock, reference, float(corner_hz[0]), axis)
+        count = len(self.orders)
+
+        def losses(logs: Array) -> Array:
+            """Minus log likelihood, by logs of the orders' squared amplitudes and floors."""
+            parts = []
+            for values, covariances in reduced:
+                whole = np.tensordot(np.exp(logs[:count]), covariances, 1)
+                whole += np.diag(np.repeat(np.exp(logs[count:]), whole.shape[-1] // count))
+                root = np.linalg.cholesky(whole)
+                left = np.linalg.solve(root, values[..., None])[..., 0]
+                size = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+                parts.append(size + 0.5 * (left**2).sum(axis=1))
+            return self._by_block(parts)
+
+        size = np.mean([np.trace(c, axis1=2, axis2=3).mean(axis=1) for _, c in reduced], axis=0)
+        start = np.append(-np.log(size), np.zeros(count))
+        bounds = start[:, None] + np.array([-12.0, 16.0])
+        found = fit_blocks(losses, start, np.full(len(start), 0.1), bounds)
+        half = np.hypot(found.half[:count], 2.0 * self._by_corner(clock, corner_hz))
+        found = BlockFit(found.value, np.append(half, found.half[count:]))
+        return [_figure(losses, found, j, bounds[j]) for j in range(count)]
+
+    def _by_corner(self, clock: Clock, corner_hz: Array) -> Array:
+        """(orders,) half of the interval of a logarithmic amplitude by that of the corner."""
+        if corner_hz[0] == 0.0:
+            return np.zeros(len(self.orders))
+        speed = clock.scale * np.concatenate([each.speed.ravel() for each in self.stretches])
+        line = np.outer(self.orders, speed) / (2.0 * np.pi * corner_hz[0])
+        bend = (2.0 * line**4 / (1.0 + line**4)).mean(axis=1)
+        return np.asarray(0.5 * bend * np.log(corner_hz[2] / corner_hz[1]), float)
+
+
+def _figure(losses: Callable[[Array], Array], found: BlockFit, j: int, bounds: Array) -> LineFigure:
+    """Amplitude and interval of an order, or how large it may be where it is not told."""
+
+    def worse(log: float) -> float:
+        at = found.value.copy()
+        at[j] = log
+        return float(losses(at).sum() - losses(found.value).sum())
+
+    value, half = found.value[j], found.half[j]
+    told = worse(bounds[0]) > TOLD and half < 4.0
+    if told:
+        middle, low, high = np.exp(0.5 * np.array([value, value - half, value + half])).tolist()
+        return LineFigure(middle, low, high, True)
+    high = bounds[1]
+    if worse(high) > TOLD:
+        high = optimize.brentq(lambda log: worse(log) - TOLD, value, high)
+    return LineFigure(0.0, 0.0, float(np.exp(0.5 * high)), False)
