@@ -12,15 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from scipy import signal
+from scipy import signal, stats
+from scipy.integrate import cumulative_trapezoid
 
 from quadsim.bag.writer import BagWriter
 from quadsim.cli import main
+from quadsim.lab.sensor_check.shaken import fit_blocks
+from quadsim.lab.sensor_check.whitening import folded
 from quadsim.sensors.devices import load_device
 from quadsim.wire.encode import Template, joint_template
 
 IMU, JOINTS = "sensor_msgs/msg/Imu", "sensor_msgs/msg/JointState"
-RATE_HZ, SECONDS, REFERENCE = 400.0, 14.0, 900.0
+RATE_HZ, SECONDS, REFERENCE = 400.0, 10.0, 900.0
 ROTOR = {"accel": np.array([0.3, 0.2, 0.5]), "gyro": np.array([4e-3, 6e-3, 2e-3])}
 #: Blades pass at 286 Hz, which 400 Hz fold to 114 Hz.
 BLADE = {"accel": np.array([1.0, 0.6, 2.0]), "gyro": np.array([0.02, 0.04, 0.01])}
@@ -65,7 +68,7 @@ def write_flight(path: Path, seed: int, rotors: bool = True) -> Path:
     time_s = np.arange(round(SECONDS * RATE_HZ)) / RATE_HZ
     early_s = np.arange(-1.0, SECONDS + 1.0, 1e-3)
     speed = speeds(rng, early_s)
-    phase = np.cumsum(speed, axis=0) * 1e-3 + rng.uniform(0.0, 6.0, 4)
+    phase = cumulative_trapezoid(speed, early_s, axis=0, initial=0.0) + rng.uniform(0.0, 6.0, 4)
     now, turned = (
         np.stack([np.interp(time_s, early_s, column) for column in rows.T], axis=1)
         for rows in (speed, phase)
@@ -91,6 +94,7 @@ def flights(tmp_path_factory) -> list[Path]:
     return [write_flight(folder / f"flight{seed}", seed) for seed in (1, 2)]
 
 
+@pytest.mark.thorough
 def test_flights_become_a_device(flights, tmp_path):
     """Intervals hold what the flights were made of, and the file is a device."""
     path = tmp_path / "mine.yaml"
@@ -98,28 +102,56 @@ def test_flights_become_a_device(flights, tmp_path):
     result = run("sensors", "fit", *logs, "--output", str(path), "--json")
     assert result.exit_code == 0, result.stderr
     said = json.loads(result.stdout)["flights"]
-    for name, truth in (("rotor_speed_scale", SCALE), ("rotor_speed_delay_s", LATE_S)):
-        value, low, high = said[name]
-        assert low - 0.5 * (high - low) <= truth <= high + 0.5 * (high - low), name
-        assert abs(value - truth) < 0.002
+    assert said["rotor_speed_scale"][0] == pytest.approx(SCALE, abs=5e-4)
+    assert said["rotor_speed_delay_s"][0] == pytest.approx(LATE_S, abs=1e-3)
+    assert said["pose_delay_s"] is None
     truths = {
         f"vibration.{sensor}_{part}": sizes[sensor]
         for part, sizes in (("rotor", ROTOR), ("blade", BLADE), ("floor", FLOOR))
         for sensor in ("accel", "gyro")
     }
-    inside = 0
+    grown = (said["reference_speed_radps"] * SCALE / REFERENCE) ** 2
+    inside = []
     for each in said["figures"]:
         if each["name"].endswith("bandwidth_hz"):
             continue
-        truth = next(v for name, v in truths.items() if each["name"].startswith(name))
-        truth = truth["xyz".index(each["axis"])]
+        sizes = next(v for name, v in truths.items() if each["name"].startswith(name))
+        truth = grown * sizes["xyz".index(each["axis"])]
         assert each["told"], each
         assert each["value"] == pytest.approx(truth, rel=0.12), each
-        inside += (
-            each["low"] <= truth * (said["reference_speed_radps"] / REFERENCE) ** 2 <= each["high"]
-        )
-    assert inside >= 13  # of 18
+        inside.append(each["low"] <= truth <= each["high"])
+    assert len(inside) == 18
+    assert sum(inside) >= 14  # of 18 at 95 %
     device = load_device("imu", str(path))
     assert device.accel_bandwidth_hz == pytest.approx(CORNER_HZ, rel=0.03)
     assert device.gyro_bandwidth_hz == 0.0
     assert device.vibration.on
+
+
+def test_what_cannot_be_read_is_refused(tmp_path):
+    nothing = run("sensors", "fit")
+    assert nothing.exit_code == 2
+    assert "nothing to read" in nothing.stderr
+    still = write_flight(tmp_path / "still", 3, rotors=False)
+    result = run("sensors", "fit", "--flight", str(still), "--output", str(tmp_path / "x.yaml"))
+    assert result.exit_code == 2
+    assert "neither /quad/motor_speed nor /quad/command_motor_speed" in result.stderr
+    assert not (tmp_path / "x.yaml").exists()
+
+
+def test_a_frequency_folds():
+    """As numpy's sampled cosine shows it."""
+    for line_hz in (30.0, 260.0, 505.0, 740.0, 1130.0):
+        seen = np.abs(np.fft.rfft(np.cos(2.0 * math.pi * line_hz * np.arange(500) / 500.0)))
+        assert folded(np.array([line_hz]), 500.0)[0] == pytest.approx(float(seen.argmax()))
+
+
+def test_an_interval_of_blocks_is_that_of_their_mean():
+    """Least squares of one number for each block: Student's interval of the mean."""
+    values = np.random.default_rng(4).normal(3.0, 0.5, 30)
+    found = fit_blocks(
+        lambda x: 0.5 * (values - x[0]) ** 2, np.zeros(1), np.ones(1), np.array([[-9.0, 9.0]])
+    )
+    wanted = stats.t.interval(0.95, 29, values.mean(), values.std(ddof=1) / math.sqrt(30.0))
+    assert found.value[0] == pytest.approx(values.mean(), abs=1e-3)
+    assert found.half[0] == pytest.approx(wanted[1] - values.mean(), rel=1e-3)

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.lab.sensor_check.line_fit import Clock, folded, segment_power
 from quadsim.lab.sensor_check.shaken import ShakenStretch, blocks_of, fit_blocks
+from quadsim.lab.sensor_check.whitening import SEGMENT_S, Clock, folded, segment_power
 
 Array = NDArray[np.float64]
 
-#: Length of a segment, s, and lowest frequency that counts, over half of the rate.
-SEGMENT_S, LOWEST = 0.5, 0.2
+#: Lowest frequency that counts, over half of the rate.
+LOWEST = 0.2
 
 #: Bins about a line that are left out.
 ABOUT = 4

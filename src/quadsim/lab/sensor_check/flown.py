@@ -15,8 +15,9 @@ from quadsim.base.parameters import leaves
 from quadsim.lab.identify.alignment import align_recorder
 from quadsim.lab.parameter_text import one_line_yaml
 from quadsim.lab.sensor_check.floor_fit import FloorFit, fit_floor, spectra_of
-from quadsim.lab.sensor_check.line_fit import Clock, LineFigure, LineFit, folded
+from quadsim.lab.sensor_check.line_fit import LineFigure, LineFit
 from quadsim.lab.sensor_check.shaken import ShakenStretch, read_shaken
+from quadsim.lab.sensor_check.whitening import Clock, folded
 from quadsim.sensors.imu import ImuParams
 from quadsim.vehicle.parameters import RecorderParams
 
@@ -173,6 +174,10 @@ def fit_stretches(
         name: fit_floor(spectra, axes, white.get(name, np.zeros(3)), step.get(name, 0.0))
         for name, (axes, _) in SENSORS.items()
     }
+    for name, (axes, _) in SENSORS.items():
+        lines.corner_hz[axes] = floors[name].corner_hz
+    if clock.told:
+        clock = lines.refined(clock)
     notes += [note for name, floor in floors.items() for note in _floor_notes(name, floor)]
     seconds = float(sum(each.time_s[-1] - each.time_s[0] for each in stretches))
     figures = tuple(_figures(lines, orders, blades, clock, reference, floors))
@@ -214,14 +219,13 @@ def _figures(
     units = {leaf.name: leaf.spec.unit for leaf in leaves(ImuParams)}
     unknown = LineFigure(0.0, 0.0, np.inf, False)
     for sensor, (axes, unit) in SENSORS.items():
-        corner_hz = floors[sensor].corner_hz
-        corner, low, high = corner_hz.tolist()
+        corner, low, high = floors[sensor].corner_hz.tolist()
         name = f"{sensor}_bandwidth_hz"
         yield FlownFigure(name, "", units[name], LineFigure(corner, low, high, corner > 0.0))
         rows: dict[str, list[LineFigure]] = {}
         for k in range(axes.start, axes.stop):
             told = clock.told and len(orders) > 0
-            found = lines.amplitudes(k, clock, reference, corner_hz) if told else []
+            found = lines.amplitudes(k, clock, reference) if told else []
             by_order = dict(zip(orders, found, strict=False))
             rows.setdefault(f"vibration.{sensor}_rotor_{unit}", []).append(by_order.get(1, unknown))
             if blades > 1:

@@ -18,10 +18,10 @@ from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, optimize, signal
-from scipy.ndimage import median_filter
+from scipy import optimize, signal
 
 from quadsim.lab.sensor_check.shaken import BlockFit, ShakenStretch, blocks_of, fit_blocks
+from quadsim.lab.sensor_check.whitening import Clock, filtered, folded, whitener
 
 Array = NDArray[np.float64]
 
@@ -31,30 +31,13 @@ WINDOW_S, BESIDE = 0.25, 4.0
 #: Axes by which the clock is found, those whose lines are clearest.
 CLEAREST = 2
 
-#: Order of the autoregressive filter; loss without a line by which it is told (chi-square, 95 %).
-ORDER, TOLD = 16, 1.92
+#: Loss without a line by which it is told (chi-square, 95 %).
+TOLD = 1.92
 
 #: Scales of the rotor speeds and delays that are tried, and a scale so far off shows no line.
 SCALES = np.arange(0.97, 1.0301, 0.003)
 DELAYS_S = np.arange(-0.04, 0.0401, 0.01)
 ELSEWHERE = 0.05
-
-
-@dataclass(frozen=True)
-class Clock:
-    """How the recorded rotor speeds relate to those of the lines.
-
-    Attributes:
-        scale: true speed over recorded.
-        delay_s: by which the recorded speeds are late against the IMU.
-        half: (2,) of the 95 % intervals.
-        told: whether any line was seen to tell it by.
-    """
-
-    scale: float
-    delay_s: float
-    half: Array
-    told: bool
 
 
 @dataclass(frozen=True)
@@ -65,57 +48,6 @@ class LineFigure:
     low: float
     high: float
     told: bool
-
-
-def segment_power(
-    stretch: ShakenStretch, clock: Clock | None, orders: Sequence[int], length: int
-) -> Array:
-    """(segments, F, 6) one-sided periodograms, of the values without the lines if there is a clock.
-
-    Lines are taken off by least squares in each segment, so that their skirts go, too.
-    """
-    window = signal.windows.hann(length, sym=False)[:, None]
-    phase = None if clock is None else clock.scale * stretch.phases(clock.delay_s)
-    found = []
-    for begin in range(0, len(stretch.values) - length + 1, length):
-        part = slice(begin, begin + length)
-        values = signal.detrend(stretch.values[part], axis=0) * window
-        if phase is not None:
-            turned = np.hstack([order * phase[part] for order in orders])
-            lines = np.hstack([np.cos(turned), np.sin(turned)]) * window
-            values = values - lines @ np.linalg.lstsq(lines, values)[0]
-        found.append(np.abs(np.fft.rfft(values, axis=0)) ** 2)
-    return np.array(found) * 2.0 / (stretch.rate_hz * float((window**2).sum()))
-
-
-def whitener(stretch: ShakenStretch, clock: Clock | None, orders: Sequence[int]) -> Array:
-    """(6, ORDER + 1) filters that make the axes white but for the lines.
-
-    Yule and Walker's, of a spectrum whose lines, or what is left of them, a running median takes.
-    """
-    length = min(2 * round(stretch.rate_hz * WINDOW_S), len(stretch.values))
-    power = segment_power(stretch, clock, orders, length).mean(axis=0)
-    width = 2 * (len(power) // 8) + 1
-    smooth = median_filter(power, (width, 1), mode="nearest")
-    filters = []
-    for lags in np.fft.irfft(0.5 * stretch.rate_hz * smooth, axis=0).T:
-        first = np.concatenate([[lags[0] * (1.0 + 1e-9)], lags[1:ORDER]])
-        kept = linalg.solve_toeplitz(first, lags[1 : ORDER + 1])
-        size = np.sqrt(first[0] - kept @ lags[1 : ORDER + 1])
-        filters.append(np.concatenate([[1.0], -kept]) / size)
-    return np.array(filters)
-
-
-def folded(frequency_hz: Array, rate_hz: float) -> Array:
-    """Where frequencies appear in samples."""
-    rest = np.mod(frequency_hz, rate_hz)
-    return np.asarray(np.minimum(rest, rate_hz - rest))
-
-
-def _filtered(filters: Array, values: Array) -> Array:
-    """(N, 6) values, each axis by its own filter."""
-    each = zip(filters, values.T, strict=True)
-    return np.stack([signal.lfilter(h, 1.0, column) for h, column in each], axis=1)
 
 
 def _by_axis(found: Sequence[Array]) -> list[list[Array]]:
@@ -129,11 +61,17 @@ class LineFit:
     Args:
         stretches: of all flights.
         orders: multiples of a rotor's phase.
+
+    Attributes:
+        corner_hz: (6, 3) of each axis the corner of the low-pass that its lines pass, and the ends
+            of its interval; 0 for none. To be set where it is known.
+        clearest: axes by which the clock is found.
     """
 
     def __init__(self, stretches: list[ShakenStretch], orders: Sequence[int]) -> None:
         self.stretches, self.orders = stretches, tuple(orders)
         self.blocks = blocks_of(stretches, WINDOW_S)
+        self.corner_hz, self.clearest = np.zeros((6, 3)), [0]
         self._whiten(None)
 
     def _whiten(self, clock: Clock | None) -> None:
@@ -142,7 +80,7 @@ class LineFit:
         # what the filters make of each frequency, squared
         self.weights = [np.abs(np.fft.rfft(each, 4096, axis=1)).T ** 2 for each in self.filters]
         self.white = [
-            _filtered(h, signal.detrend(each.values, axis=0))
+            filtered(h, signal.detrend(each.values, axis=0))
             for each, h in zip(self.stretches, self.filters, strict=True)
         ]
 
@@ -179,7 +117,7 @@ class LineFit:
         clock = Clock(float(figures[0]), float(figures[1]), np.zeros(2), True)
         losses = [np.zeros(len(each)) for each in self.blocks]
         for k, axis in product(range(len(self.stretches)), axes):
-            columns = np.moveaxis(self._columns(k, clock, 1.0, 0.0, axis, (0.0,))[:, 0], 0, 2)
+            columns = np.moveaxis(self._columns(k, clock, 1.0, axis, (0.0,))[:, 0], 0, 2)
             space, _ = np.linalg.qr(columns.reshape(*columns.shape[:2], -1))
             seen = self._windows(k, self.white[k])[..., axis, None]
             losses[k] -= 0.5 * ((np.swapaxes(space, 1, 2) @ seen) ** 2).sum(axis=(1, 2))
@@ -198,33 +136,36 @@ class LineFit:
         """
         # forth and back, so that no phase is changed: what a matched filter takes
         pairs = zip(self.white, self.filters, strict=True)
-        matched = [_filtered(h, white[::-1])[::-1] for white, h in pairs]
+        matched = [filtered(h, white[::-1])[::-1] for white, h in pairs]
         grid = [np.array([a, b]) for a in SCALES.tolist() for b in DELAYS_S.tolist()]
         start = max(grid, key=lambda each: float(self._coherence(matched, each).sum()))
         better = self._coherence(matched, start)
         better -= self._coherence(matched, start + np.array([ELSEWHERE, 0.0]))
         sure = better.mean(axis=0) / better.std(axis=0) * np.sqrt(len(better))
-        axes = np.argsort(-sure)[:CLEAREST].tolist()
-        for _ in range(2):
-            found = self._refined(start, axes)
-            start = found.value
-            clock = Clock(float(start[0]), float(start[1]), found.half, bool(sure.max() > 5.0))
-            self._whiten(clock)
-        return clock
+        self.clearest = np.argsort(-sure)[:CLEAREST].tolist()
+        losses = partial(self._unexplained, self.clearest)
+        tries = [np.array([start[0], delay_s]) for delay_s in DELAYS_S.tolist()]
+        start = min(tries, key=lambda each: float(losses(each).sum()))
+        clock = Clock(float(start[0]), float(start[1]), np.zeros(2), bool(sure.max() > 5.0))
+        return self.refined(self.refined(clock))
 
-    def _refined(self, start: Array, axes: Sequence[int]) -> BlockFit:
-        """Scale and delay near to some."""
-        losses = partial(self._unexplained, axes)
+    def refined(self, clock: Clock) -> Clock:
+        """The clock once more, by the filters and corners as they are; the filters follow."""
+        start = np.array([clock.scale, clock.delay_s])
+        losses = partial(self._unexplained, self.clearest)
         bounds = np.array([SCALES[[0, -1]], DELAYS_S[[0, -1]]])
         near = optimize.minimize(
             lambda x: losses(x).sum(), start, method="Nelder-Mead", bounds=bounds,
             options={"initial_simplex": start + np.array([[0, 0], [1e-3, 0], [0, 5e-3]]),
                      "xatol": 1e-5, "fatol": 0.1},
         ).x  # fmt: skip
-        return fit_blocks(losses, near, np.array([1e-4, 1e-3]), bounds, polish=False)
+        half = fit_blocks(losses, near, np.array([1e-4, 1e-3]), bounds, polish=False).half
+        clock = Clock(float(near[0]), float(near[1]), half, clock.told)
+        self._whiten(clock)
+        return clock
 
     def _columns(
-        self, k: int, clock: Clock, reference: float, corner_hz: float, axis: int,
+        self, k: int, clock: Clock, reference: float, axis: int,
         shifts: tuple[float, ...] = (0.0, BESIDE, -BESIDE),
     ) -> Array:  # fmt: skip
         """(orders, shifts, windows, samples, 2 rotors) lines of amplitude 1, and beside them."""
@@ -235,8 +176,8 @@ class LineFit:
         for order in self.orders:
             line_hz = order * clock.scale * speed / (2.0 * np.pi)
             gain = (speed / reference) ** 2
-            if corner_hz > 0.0:
-                gain = gain / np.sqrt(1.0 + (line_hz / corner_hz) ** 4)
+            if self.corner_hz[axis, 0] > 0.0:
+                gain = gain / np.sqrt(1.0 + (line_hz / self.corner_hz[axis, 0]) ** 4)
             for shift in shifts:
                 phase = order * clock.scale * turned + shift * circle
                 both = np.hstack([gain * np.cos(phase), gain * np.sin(phase)])
@@ -244,13 +185,11 @@ class LineFit:
                 parts.append(self._windows(k, white))
         return np.array(parts).reshape(len(self.orders), len(shifts), *parts[0].shape)
 
-    def _reduced(
-        self, clock: Clock, reference: float, corner_hz: float, axis: int
-    ) -> list[tuple[Array, Array]]:
+    def _reduced(self, clock: Clock, reference: float, axis: int) -> list[tuple[Array, Array]]:
         """Of each stretch, in the space of lines and floor: values, covariances of the orders."""
         found = []
         for k in range(len(self.stretches)):
-            columns = self._columns(k, clock, reference, corner_hz, axis)
+            columns = self._columns(k, clock, reference, axis)
             all_of = np.moveaxis(columns, (2, 3), (0, 1))
             space, _ = np.linalg.qr(all_of.reshape(*all_of.shape[:2], -1))
             across = np.swapaxes(space, 1, 2)
@@ -259,18 +198,15 @@ class LineFit:
             found.append((values, np.array([0.5 * x @ np.swapaxes(x, 1, 2) for x in lines])))
         return found
 
-    def amplitudes(
-        self, axis: int, clock: Clock, reference: float, corner_hz: Array
-    ) -> list[LineFigure]:
+    def amplitudes(self, axis: int, clock: Clock, reference: float) -> list[LineFigure]:
         """Amplitude of each order on an axis, one for all rotors.
 
         Args:
             axis: 0 to 2 of the accelerometer, 3 to 5 of the gyroscope.
             clock: of the rotor speeds.
             reference: speed at which the figures hold, rad/s.
-            corner_hz: (3,) of the low-pass that the lines pass, low and high; 0 for none.
         """
-        reduced = self._reduced(clock, reference, float(corner_hz[0]), axis)
+        reduced = self._reduced(clock, reference, axis)
         count = len(self.orders)
 
         def losses(logs: Array) -> Array:
@@ -289,7 +225,7 @@ class LineFit:
         start = np.append(-np.log(size), np.zeros(count))
         bounds = start[:, None] + np.array([-12.0, 16.0])
         found = fit_blocks(losses, start, np.full(len(start), 0.1), bounds)
-        half = np.hypot(found.half[:count], 2.0 * self._by_corner(clock, corner_hz))
+        half = np.hypot(found.half[:count], 2.0 * self._by_corner(clock, self.corner_hz[axis]))
         found = BlockFit(found.value, np.append(half, found.half[count:]))
         return [_figure(losses, found, j, bounds[j]) for j in range(count)]
 
