@@ -39,6 +39,9 @@ SCALES = np.arange(0.97, 1.0301, 0.003)
 DELAYS_S = np.arange(-0.04, 0.0401, 0.01)
 ELSEWHERE = 0.05
 
+#: Delays that are tried with all lines together, and steps by which an interval is found first.
+FINER, CLOCK_STEPS = 41, (1e-4, 1e-3)
+
 
 @dataclass(frozen=True)
 class LineFigure:
@@ -144,7 +147,8 @@ class LineFit:
         sure = better.mean(axis=0) / better.std(axis=0) * np.sqrt(len(better))
         self.clearest = np.argsort(-sure)[:CLEAREST].tolist()
         losses = partial(self._unexplained, self.clearest)
-        tries = [np.array([start[0], delay_s]) for delay_s in DELAYS_S.tolist()]
+        finer = np.linspace(DELAYS_S[0], DELAYS_S[-1], FINER)
+        tries = [np.array([start[0], delay_s]) for delay_s in finer.tolist()]
         start = min(tries, key=lambda each: float(losses(each).sum()))
         clock = Clock(float(start[0]), float(start[1]), np.zeros(2), bool(sure.max() > 5.0))
         return self.refined(self.refined(clock))
@@ -159,7 +163,10 @@ class LineFit:
             options={"initial_simplex": start + np.array([[0, 0], [1e-3, 0], [0, 5e-3]]),
                      "xatol": 1e-5, "fatol": 0.1},
         ).x  # fmt: skip
-        half = fit_blocks(losses, near, np.array([1e-4, 1e-3]), bounds, polish=False).half
+        half = np.array(CLOCK_STEPS)
+        for _ in range(2):  # a delay may be told so well that the first step is too wide
+            step = np.clip(half, 1e-6, CLOCK_STEPS)
+            half = fit_blocks(losses, near, step, bounds, polish=False).half
         clock = Clock(float(near[0]), float(near[1]), half, clock.told)
         self._whiten(clock)
         return clock
