@@ -161,7 +161,7 @@ class LineFit:
         near = optimize.minimize(
             lambda x: losses(x).sum(), start, method="Nelder-Mead", bounds=bounds,
             options={"initial_simplex": start + np.array([[0, 0], [1e-3, 0], [0, 5e-3]]),
-                     "xatol": 1e-5, "fatol": 0.1},
+                     "xatol": 1e-6, "fatol": 0.01},
         ).x  # fmt: skip
         half = np.array(CLOCK_STEPS)
         for _ in range(2):  # a delay may be told so well that the first step is too wide

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, stats
 from scipy.integrate import cumulative_trapezoid
+from scipy.interpolate import CubicHermiteSpline
 
 from quadsim.bag import topics
 from quadsim.bag.log import read_log
@@ -59,7 +60,9 @@ class ShakenStretch:
     def phases(self, delay_s: float) -> Array:
         """(N, rotors) integrals of the speeds, rad."""
         whole = cumulative_trapezoid(self.speed, self.rotor_s, axis=0, initial=0.0)
-        return _columns(self.time_s + delay_s, self.rotor_s, whole)
+        smooth = CubicHermiteSpline(self.rotor_s, whole, self.speed)
+        inside = np.clip(self.time_s + delay_s, self.rotor_s[0], self.rotor_s[-1])
+        return np.asarray(smooth(inside), float)
 
 
 def _columns(at_s: Array, known_s: Array, values: Array) -> Array:
