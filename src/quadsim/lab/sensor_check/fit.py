@@ -31,6 +31,9 @@ FINEST = 0.01
 #: as many, but never beyond this averaging time.
 EXPLAINED, CLEAR, SHORTEST_S = 1e-3, 4.0, 2.0
 
+#: One device has one rate, at rest and in flight, within this share.
+ALIKE = 0.05
+
 #: Gravity where nothing else is known.
 GRAVITY_MPS2 = 9.80665
 
@@ -116,7 +119,13 @@ def with_flights(fitted: Fitted, bags: Sequence[Bag], namespace: str, blades: in
         for name, triad in fitted.triads.items()
     }
     step = {name: triad.step for name, triad in fitted.triads.items()}
-    return replace(fitted, flown=fit_flown(bags, namespace, blades, white, step))
+    flown = fit_flown(bags, namespace, blades, white, step)
+    rest_hz = flown.rate_hz if fitted.recording is None else fitted.recording.rate_hz
+    if abs(flown.rate_hz - rest_hz) > ALIKE * rest_hz:
+        raise InputError(
+            f"the flights' IMU has {flown.rate_hz:g} Hz, that at rest {rest_hz:g} Hz: two devices"
+        )
+    return replace(fitted, flown=flown)
 
 
 def fit_recording(recording: ImuRecording) -> Fitted:

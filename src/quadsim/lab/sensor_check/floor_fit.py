@@ -25,8 +25,8 @@ LOWEST = 0.2
 #: Bins about a line that are left out.
 ABOUT = 4
 
-#: Lowest corner of a low-pass that is sought, over the rate; beyond half of it there is none.
-CORNERS = (0.02, 0.49)
+#: Highest corner of a low-pass that is sought, over the rate; beyond half of it there is none.
+HIGHEST = 0.49
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def fit_floor(spectra: Spectra, axes: slice, white: Array, step: float) -> Floor
     bounds = start[:, None] + np.array([-14.0, 8.0])
     small = np.full(9, 0.05)
     flat = fit_blocks(losses, start, small, bounds)
-    corners = np.log(np.array(CORNERS) * rate_hz)
+    corners = np.log(np.array([lowest, HIGHEST * rate_hz]))
     tries = [
         fit_blocks(losses, np.append(start, begin), np.append(small, 0.02),
                    np.vstack([bounds, corners]))
@@ -139,7 +139,8 @@ def fit_floor(spectra: Spectra, axes: slice, white: Array, step: float) -> Floor
     ]  # fmt: skip
     best = min(tries, key=lambda fit: losses(fit.value).sum())
     better = losses(flat.value).sum() - losses(best.value).sum()
-    seen = bool(better > 10.0 and best.value[9] + best.half[9] < corners[1])
+    low, high = best.value[9] - best.half[9], best.value[9] + best.half[9]
+    seen = bool(better > 10.0 and corners[0] < low and high < corners[1])
     chosen = best if seen else flat
     ends = np.stack([chosen.value, chosen.value - chosen.half, chosen.value + chosen.half])
     corner_hz = np.exp(ends[:, 9]) if seen else np.zeros(3)
