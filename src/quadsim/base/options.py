@@ -54,10 +54,10 @@ def option(default: T, doc: str, unit: str = "", **about: Any) -> T:
     return dataclasses.field(default=default, metadata={_OPTION: spec})
 
 
-def argument(metavar: str = "") -> Any:
-    """A field that is a positional argument of a command line, and must be given."""
+def argument(metavar: str = "", default: Any = dataclasses.MISSING) -> Any:
+    """A field that is a positional argument of a command line; given unless it has a default."""
     spec = Option("", metavar=metavar, argument=True)
-    return dataclasses.field(metadata={_OPTION: spec})
+    return dataclasses.field(default=default, metadata={_OPTION: spec})
 
 
 @dataclass(frozen=True)

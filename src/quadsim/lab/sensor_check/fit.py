@@ -1,21 +1,24 @@
-"""``quadsim sensors fit``: noise figures of an IMU out of a recording at rest, and its file."""
+"""``quadsim sensors fit``: figures of an IMU at rest and in flight, and its file."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.bag.reading import Bag
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import from_mapping, leaves, read_yaml_text
 from quadsim.lab.parameter_text import one_line_yaml
 from quadsim.lab.sensor_check.allan import AllanCurve, allan_curve
 from quadsim.lab.sensor_check.allan_fit import AllanFit, Estimate, fit_allan, select
 from quadsim.lab.sensor_check.figures import count_step
+from quadsim.lab.sensor_check.flown import Flown, fit_flown
 from quadsim.lab.sensor_check.recording import ImuRecording
 from quadsim.sensors.imu import ImuParams
 
@@ -27,6 +30,9 @@ FINEST = 0.01
 #: The shortest averages are left out until the rest is explained this well, and then so many times
 #: as many, but never beyond this averaging time.
 EXPLAINED, CLEAR, SHORTEST_S = 1e-3, 4.0, 2.0
+
+#: One device has one rate, at rest and in flight, within this share.
+ALIKE = 0.05
 
 #: Gravity where nothing else is known.
 GRAVITY_MPS2 = 9.80665
@@ -64,10 +70,11 @@ class Triad:
 
 @dataclass(frozen=True)
 class Fitted:
-    """All that was found of a recording."""
+    """All that was found of a recording at rest, of flights, or of both."""
 
-    recording: ImuRecording
+    recording: ImuRecording | None
     triads: dict[str, Triad] = field(default_factory=dict)
+    flown: Flown | None = None
 
     @property
     def explained(self) -> bool:
@@ -76,13 +83,17 @@ class Fitted:
 
     def summary(self) -> dict[str, Any]:
         """As one JSON object."""
-        recording = self.recording
-        return {
+        recording, flown = self.recording, self.flown
+        rest = {} if recording is None else {
             "source": recording.source,
-            "passed": self.explained,
             "samples": len(recording.stamp_ns),
             "duration_s": recording.duration_s,
             "rate_hz": recording.rate_hz,
+        }  # fmt: skip
+        return {
+            **rest,
+            "passed": self.explained,
+            **({} if flown is None else {"flights": flown.summary()}),
             **{
                 name: {
                     "from_tau_s": triad.from_s,
@@ -99,6 +110,22 @@ class Fitted:
                 for name, triad in self.triads.items()
             },
         }  # fmt: skip
+
+
+def with_flights(fitted: Fitted, bags: Sequence[Bag], namespace: str, blades: int) -> Fitted:
+    """Add what flights say, noise at rest being known or not."""
+    white = {
+        name: np.array([each.value for each in triad.density])
+        for name, triad in fitted.triads.items()
+    }
+    step = {name: triad.step for name, triad in fitted.triads.items()}
+    flown = fit_flown(bags, namespace, blades, white, step)
+    rest_hz = flown.rate_hz if fitted.recording is None else fitted.recording.rate_hz
+    if abs(flown.rate_hz - rest_hz) > ALIKE * rest_hz:
+        raise InputError(
+            f"the flights' IMU has {flown.rate_hz:g} Hz, that at rest {rest_hz:g} Hz: two devices"
+        )
+    return replace(fitted, flown=flown)
 
 
 def fit_recording(recording: ImuRecording) -> Fitted:
@@ -196,21 +223,29 @@ def device_file(fitted: Fitted) -> str:
     Raises:
         InputError: a figure that no IMU of this project has, such as its rate.
     """
-    recording = fitted.recording
-    source = f"{' '.join(recording.bag.name.split())}, {recording.topic}"
-    lines = [
-        f"# Estimated from {source}: {recording.duration_s:.6g} s at rest.",
-        "# Behind each figure: its 95 % interval on x, y, z. The accelerometer's bias is what it",
-        "# reads too much along gravity; across it a recording at rest cannot tell bias from tilt.",
-        "sensor: imu",
-        f"rate_hz: {recording.rate_hz!r}",
-    ]
+    recording, flown = fitted.recording, fitted.flown
+    lines = ["# Behind each figure: its 95 % interval on x, y, z."]
+    rate_hz, where = 0.0, "the flights"
+    if flown is not None:
+        rate_hz = float(f"{flown.rate_hz:.6g}")
+        names = ", ".join(" ".join(Path(log).name.split()) for log in flown.logs)
+        lines.append(f"# Estimated from {flown.flown_s:.6g} s of flight: {names}.")
+    if recording is not None:
+        rate_hz, where = recording.rate_hz, recording.source
+        source = f"{' '.join(recording.bag.name.split())}, {recording.topic}"
+        lines += [
+            f"# Estimated from {source}: {recording.duration_s:.6g} s at rest.",
+            "# The accelerometer's bias is what it reads too much along gravity; across it a",
+            "# recording at rest cannot tell bias from tilt.",
+        ]
+    lines += ["sensor: imu", f"rate_hz: {rate_hz!r}"]
     for sensor, triad in fitted.triads.items():
         lines += _lines(sensor, triad)
+    lines += [] if flown is None else flown.lines()
     text = "\n".join(lines) + "\n"
-    content = read_yaml_text(text, recording.source)
+    content = read_yaml_text(text, where)
     content.pop("sensor")
-    from_mapping(ImuParams, content, recording.source)
+    from_mapping(ImuParams, content, where)
     return text
 
 

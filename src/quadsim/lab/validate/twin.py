@@ -28,8 +28,9 @@ from quadsim.world.environment import EnvironmentParams
 
 Array = NDArray[np.float64]
 
-#: Step of the controller and of the log, s, and hover before the path begins, s.
-STEP_S, HOVER_S = 0.002, 3.0
+#: Step of the controller and of the log, s, which the IMU's clock sets: of nominal 2 ms it makes
+#: 1/506.4 s in all logs. And hover before the path begins, s.
+STEP_S, HOVER_S = 1.0 / 506.4, 3.0
 #: Samples of the instruments within a step.
 SAMPLES = 2
 
@@ -186,16 +187,19 @@ def _measured(
     white = rng.normal(size=f_B.shape) * instruments.frame_density
     f_B += lfilter(*frame, np.sqrt(0.5 * SAMPLES / STEP_S) * white, axis=0)
     f_B = sosfilt(_low_passes(instruments.accelerometer_hz), f_B, axis=0)[SAMPLES - 1 :: SAMPLES]
-    turned = rng.uniform(0.0, 2.0 * np.pi, 4) + STEP_S * np.cumsum(speed, axis=0)
+    turned = rng.uniform(0.0, 2.0 * np.pi, 4)
+    turned = turned + instruments.line_order * STEP_S * np.cumsum(speed, axis=0)
     quarter = np.array([0.0, 0.5 * np.pi, 0.0])  # an imbalance goes round: y is a quarter behind
     line = np.sin(turned[:, :, None] - quarter).sum(axis=1)
     seen_B = seen_B + line * instruments.gyroscope_line_radps
+    seen_B = seen_B + rng.normal(size=f_B.shape) * instruments.gyroscope_floor_radps
     f_B = f_B + line * instruments.accelerometer_line_mps2
     f_B = f_B + rng.normal(size=f_B.shape) * instruments.accelerometer_floor_mps2
     # the speed is that of the last turn, about two steps long, in which two blades pass
     speed = 0.5 * (speed + np.vstack([speed[:1], speed[:-1]]))
     passed_s = rng.normal(size=(len(speed) + 2, 4)) * instruments.turn_s
     speed = speed + (passed_s[2:] - passed_s[:-2]) * speed**2 / (2.0 * np.pi)
+    speed = speed + rng.normal(size=speed.shape) * instruments.speed_floor_radps
     return PathFlight(p_W[kept], asked[kept, 0], seen_B[kept], f_B[kept], speed[kept])
 
 

@@ -59,9 +59,19 @@ class InstrumentParams:
     accelerometer_line_mps2: Annotated[
         Vec3, Spec("amplitude of each rotor's line, behind the filters", "m/s^2", ge=0.0, le=10.0)
     ]
+    line_order: Annotated[
+        float, Spec("frequency of the lines over that of the recorded speed", "1", gt=0.9, lt=1.1)
+    ]
     accelerometer_floor_mps2: Annotated[
         Vec3, Spec("noise of a sample behind the filters", "m/s^2", ge=0.0, le=10.0)
     ]
+    gyroscope_floor_radps: Annotated[
+        Vec3, Spec("noise of a sample behind the filters", "rad/s", ge=0.0, le=1.0)
+    ]
+    speed_floor_radps: Annotated[
+        tuple[float, ...], Spec("noise of each rotor's speed, beside turn_s", "rad/s", ge=0.0,
+                                le=100.0, max_items=4)
+    ]  # fmt: skip
     turn_s: Annotated[
         tuple[float, ...], Spec("noise of the time at which a blade passes", "s", ge=0.0, le=1e-3,
                                 max_items=4)
