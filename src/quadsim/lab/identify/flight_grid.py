@@ -240,13 +240,14 @@ def make_grid(data: FlightData, motors: MotorFit, vehicle: VehicleParams) -> Gri
     wind_W = _wind(data.wind_W, time_s, start_ns)
     air_B = np.einsum("nji,nj->ni", R_WB, v_W if wind_W is None else v_W - wind_W)
     flown = np.flatnonzero(good)
-    good[flown] = _ahead_of_wakes(
-        air_B[flown],
-        rate_B[flown],
-        speed_radps[flown],
-        data.air_density_kg_m3 or STANDARD_DENSITY_KG_M3,
-        vehicle,
-    )
+    if len(flown):
+        good[flown] = _ahead_of_wakes(
+            air_B[flown],
+            rate_B[flown],
+            speed_radps[flown],
+            data.air_density_kg_m3 or STANDARD_DENSITY_KG_M3,
+            vehicle,
+        )
     slowest_s = max(step_s, float(np.median(np.diff(odometry_s))))
     windows = Windows(good, step_s, max(LENGTH_S, SAMPLES * slowest_s))
     free_s = float(good.sum()) * step_s
