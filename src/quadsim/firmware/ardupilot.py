@@ -106,7 +106,7 @@ class ArduPilot:
             self._process = Process(self._executable, self._arguments(), self.name)
             self._write_parameters(self._process.folder)
             self._process.start()
-        if not commands.open(START_S):
+        if not commands.open(START_S, self._process):
             fail(self.name, self._process, f"nothing on tcp {commands.port} in {START_S:g} s")
         self._port = mavlink.Port(commands)
         system = craft.index + 1
