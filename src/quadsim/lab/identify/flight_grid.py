@@ -187,6 +187,8 @@ def _ahead_of_wakes(
         density_kg_m3: of the air.
         vehicle: for its mass and the geometry of its rotors.
     """
+    if not len(speed_radps):  # none flown, and no median
+        return np.zeros(0, np.bool_)
     rotors = speed_radps.shape[1]
     discs_m2 = rotors * np.pi * vehicle.rotor.radius_m**2
     hover_mps = np.sqrt(vehicle.mass_kg * GRAVITY_MPS2 / (2.0 * density_kg_m3 * discs_m2))
@@ -240,14 +242,13 @@ def make_grid(data: FlightData, motors: MotorFit, vehicle: VehicleParams) -> Gri
     wind_W = _wind(data.wind_W, time_s, start_ns)
     air_B = np.einsum("nji,nj->ni", R_WB, v_W if wind_W is None else v_W - wind_W)
     flown = np.flatnonzero(good)
-    if len(flown):
-        good[flown] = _ahead_of_wakes(
-            air_B[flown],
-            rate_B[flown],
-            speed_radps[flown],
-            data.air_density_kg_m3 or STANDARD_DENSITY_KG_M3,
-            vehicle,
-        )
+    good[flown] = _ahead_of_wakes(
+        air_B[flown],
+        rate_B[flown],
+        speed_radps[flown],
+        data.air_density_kg_m3 or STANDARD_DENSITY_KG_M3,
+        vehicle,
+    )
     slowest_s = max(step_s, float(np.median(np.diff(odometry_s))))
     windows = Windows(good, step_s, max(LENGTH_S, SAMPLES * slowest_s))
     free_s = float(good.sum()) * step_s
