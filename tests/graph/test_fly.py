@@ -270,6 +270,8 @@ BAD = [
     (["--rate", "0"], "lockstep"),
     (["--sensors", "none"], "none"),
     (["--duration", "-5"], "duration_s"),
+    (["--beside", "nosuch"], "--beside: 'nosuch'; known: eskf"),
+    (["--rate", "nan"], "finite"),
 ]
 
 

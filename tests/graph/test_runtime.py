@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import threading
+from functools import partial
+from io import StringIO
 
 import pytest
 import rclpy
@@ -13,10 +15,15 @@ from rclpy.context import Context
 from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import Imu
 
+from quadsim.ros.nodes.gazebo_view import GazeboViewNode
+from quadsim.ros.nodes.keys import KeysNode
+from quadsim.ros.nodes.pilot import PilotNode
+from quadsim.ros.nodes.recorder import RecorderNode
+from quadsim.ros.nodes.stand_in import StandInNode
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.intra_process import share_context
-from quadsim.ros.runtime.runtime import spin
+from quadsim.ros.runtime.runtime import run, spin
 
 #: So many messages take ten seconds: who has not ended by then does not end.
 NEVER = 1_000_000
@@ -76,6 +83,30 @@ def test_a_publisher_of_another_process_is_named_where_it_is_not_heard(bench):
     bench.until(lambda: f"{name} unheard" in bench.reports.get("/quad/listener", {}))
     listener.report()
     assert listener.counts == {f"{name} unheard": 1}
+
+
+@pytest.mark.parametrize(
+    ("node", "given", "words"),
+    [
+        (RecorderNode, {"record_profile": "nosuch"}, "unknown recording 'nosuch'"),
+        (RecorderNode, {"split_s": -1.0}, "parameter split_s"),
+        (KeysNode, {}, "no terminal"),
+        (PilotNode, {}, "no terminal"),
+        (StandInNode, {"rehearsal": "nosuch"}, "unknown rehearsal 'nosuch'"),
+        (GazeboViewNode, {"lent": ["nosuch"]}, "parameter lent: 'nosuch'"),
+    ],
+)
+def test_a_node_that_cannot_start_is_one_line(domain, capfd, monkeypatch, node, given, words):
+    """ROS destroys it, too, though it holds only a part of what it gives back."""
+    monkeypatch.setattr(sys, "stdin", StringIO())
+    assert run([partial(make_node, node, given)], domain=domain) == 2
+    *_, line = capfd.readouterr().err.splitlines()
+    assert line.startswith("quadsim: error: ")
+    assert words in line
+
+
+def make_node(node, given, context):
+    return node(overrides=given, context=context)
 
 
 @pytest.mark.parametrize("node", ["guard", "composed"])

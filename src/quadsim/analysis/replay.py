@@ -44,6 +44,8 @@ from quadsim.sim.log import Array, FlightLog, Inside, Track, track_of
 from quadsim.wire.standard import NUMBERS, OWN_SENSORS
 
 Progress = Callable[[float], None]
+#: What most estimators wait for on the ground, beside the IMU.
+STARTED_BY = ("gps/fix", "imu/mag", "imu/static_pressure")
 
 
 @dataclass(slots=True)
@@ -270,11 +272,15 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
         if judge is not None:
             _judge_by(log, bag, settings.namespace, judge)
         log.arrivals = heard.arrivals(settings.namespace)
+        inputs = {name: topic(settings.namespace, name) for name in STARTED_BY}
+        absent = [name for name, full in inputs.items() if not bag.counts.get(full)]
     started = {name: parts for name, parts in found.items() if len(parts[0])}
     log.estimates = {name: track for name, (track, _) in started.items()} | log.estimates
     log.inside = {name: inside for name, (_, inside) in started.items() if inside is not None}
     log.notes += notes
     log.notes += [f"{name}: never started" for name in found if name not in started]
+    if absent and len(started) < len(found):
+        log.notes.append(f"no message on {', '.join(absent)}")
     counts = {name: run.estimator.counts for name, run in runs.items()}
     return Replay(log, counts, span_ns, time.perf_counter() - begin_s)
 

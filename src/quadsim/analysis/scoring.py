@@ -63,6 +63,8 @@ def judge_replay(
     """
     log, from_ns = result.log, result.log.start_ns + round(scoring.settle_s * 1e9)
     log.wall_s = result.wall_s
+    if len(log.truth) and scoring.settle_s >= log.duration_s:
+        log.notes.append(f"it ends within {scoring.settle_s:g} s (--settle): nothing is scored")
     flown_digest = digest(log)
     try:
         estimates = {

@@ -236,6 +236,8 @@ def _refuse_large(root: yaml.Node, where: str) -> None:
             raise RecursionError
         if isinstance(node, yaml.MappingNode):
             parts = [part for pair in node.value for part in pair]
+            if not counted:
+                _refuse_repeated(node, where)
         else:
             parts = node.value if isinstance(node, yaml.SequenceNode) else []
         if counted:
@@ -251,6 +253,24 @@ def _refuse_large(root: yaml.Node, where: str) -> None:
         raise InputError(
             f"{where}: its aliases stand for {shown(beyond)} values; allowed: {_ALIASED}"
         )
+
+
+def _refuse_repeated(mapping: yaml.MappingNode, where: str) -> None:
+    """Refuse a key that a mapping has twice, of which PyYAML would take the last.
+
+    Raises:
+        InputError: naming ``where``, the key and its line.
+    """
+    seen = set()
+    for key, _ in mapping.value:
+        if not isinstance(key, yaml.ScalarNode):
+            continue
+        if (key.tag, key.value) in seen:
+            line = key.start_mark.line + 1
+            raise InputError(
+                f"{where}: the key {shown(key.value)} is there twice, again at line {line}"
+            )
+        seen.add((key.tag, key.value))
 
 
 def read_yaml_text(text: str, where: str) -> Any:

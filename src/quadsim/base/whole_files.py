@@ -14,13 +14,15 @@ def write_whole(path: Path, content: str | bytes) -> None:
     Raises:
         InputError: naming the path and the reason; nothing is left behind.
     """
+    if isinstance(content, str):
+        content = content.encode(errors="replace")  # names of files need not be UTF-8
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from None
     try:
-        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+        temporary.write_bytes(content)
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 
-@click.group()
+@click.group(no_args_is_help=False)
 def experiment() -> None:
     """Fly many times and report what the flights show together."""
 

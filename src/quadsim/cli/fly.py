@@ -15,7 +15,9 @@ from quadsim.base.options import option
 from quadsim.cli.common import (
     INTERRUPTED,
     FlightProgress,
+    exit_status,
     loading,
+    one_line,
     ready_for_ros,
     run_folder,
     say,
@@ -185,7 +187,13 @@ def fly(options: FlyOptions) -> int:
     if failure == "interrupted":
         say(f"bag: {folder / 'bag'}")
         return INTERRUPTED
-    summary = _summary(options, loaded, folder, outcome, failure)
+    try:
+        summary = _summary(options, loaded, folder, outcome, failure)
+    except InputError as error:  # there is no bag, or an empty one
+        if not failure:
+            raise
+        say(one_line(error))
+        return exit_status(passed=False)
     summary |= _graph_values(outcome, loaded, [spec.full_name for spec in specs])
     write_whole(folder / "summary.json", to_json(summary) + "\n")
     from quadsim.cli.show import show_flight
@@ -205,6 +213,7 @@ def _described(options: FlyOptions, folder: Path) -> tuple[Scenario, list[NodeSp
     from quadsim.control.joystick import load_joystick
     from quadsim.ros.graph.graph import describe
     from quadsim.ros.graph.swarm_graph import NOT_WITH_A_SWARM, describe_swarm, flies_as_swarm
+    from quadsim.ros.parts.estimator_params import check_beside
 
     graph = options.graph
     piloted = options.pilot or graph.joystick is not None
@@ -244,6 +253,7 @@ def _described(options: FlyOptions, folder: Path) -> tuple[Scenario, list[NodeSp
             " nothing simulates it; chain sim with its dynamics too, or use"
             " ros2 launch quadsim sim.launch.py"
         )
+    check_beside(graph.beside, "--beside")
     return loaded, specs
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -13,7 +15,10 @@ import click
 from quadsim import __version__
 from quadsim.base.errors import InputError, QuadsimError
 from quadsim.base.extras import EXTRAS, lacking
-from quadsim.cli.common import BAD_INPUT, INTERRUPTED, one_line, say, status_of
+from quadsim.cli.common import BAD_INPUT, FAILED, INTERRUPTED, one_line, say, status_of
+
+#: Whoever reads the output is gone, or its disk is full.
+_NO_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT)
 
 #: Name and the line of the overview; each is a function of its name in a module of its name.
 _LINES = {
@@ -113,6 +118,13 @@ class Command(click.Group):
         except QuadsimError as error:
             say(f"error: {one_line(error)}")
             sys.exit(status_of(error))
+        except OSError as error:
+            if error.errno not in _NO_OUTPUT:
+                raise
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python writes again as it ends
+            if error.errno != errno.EPIPE:
+                say(f"error: the output cannot be written ({error.strerror})")
+            sys.exit(FAILED)
         sys.exit(status if isinstance(status, int) else 0)
 
 

@@ -72,7 +72,7 @@ def _write(text: str, output: Path | None) -> None:
         raise InputError(f"--output {output}: cannot be written ({error.strerror})") from None
 
 
-@click.group()
+@click.group(no_args_is_help=False)
 def model() -> None:
     """Write vehicles and worlds for Gazebo and RViz, with the figures of our files."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import MISSING
 from pathlib import Path
@@ -87,8 +88,21 @@ Pictures = Annotated[
 Processes = Annotated[int, Option("how many at once; 0: one for each core", ge=0, le=1024)]
 Vehicle = Annotated[str, Option("a vehicle of config/vehicles, or a file")]
 Suite = Annotated[str, Option("a sensor suite of config/sensors/suites, or a file")]
+
+
+class _FiniteRange(click.FloatRange):
+    """A range of numbers; NaN, which no comparison refuses, and infinity are not in it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number of a text."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
 #: Bounds of a number that has none on one side.
-_RANGES: dict[type[Any], type[Any]] = {int: click.IntRange, float: click.FloatRange}
+_RANGES: dict[type[Any], type[Any]] = {int: click.IntRange, float: _FiniteRange}
 
 
 def command(cls: type[C]) -> Callable[[Callable[[C], int | None]], click.Command]:
@@ -130,13 +144,15 @@ def _parameter(setting: Setting) -> click.Parameter:
     spec, required = setting.spec, setting.default is MISSING
     several = setting.items == 0
     if spec.argument:
+        # None as a default would count as given
+        default = {} if required else {"default": setting.default}
         return click.Argument(
             [setting.name],
             type=_type(setting),
             nargs=-1 if several else 1,
             required=required,
-            default=None if required else setting.default,
             metavar=spec.metavar or None,
+            **default,
         )
     flags = spec.flags.split() or [f"--{setting.name.replace('_', '-')}"]
     shown = setting.kind is not bool and setting.default not in (None, "", ())

@@ -35,6 +35,13 @@ if TYPE_CHECKING:
     from quadsim.sim.log import FlightLog
 
 
+#: Options that a player has no use for.
+OF_REPLAY = (
+    *("estimators", "sensors", "parameters", "truth", "align", "spans"),
+    *("report", "csv", "tum", "pictures"),
+)
+
+
 @dataclass(frozen=True)
 class ReplayCommandOptions:
     """Options of ``quadsim replay``."""
@@ -110,6 +117,9 @@ class ReplayCommandOptions:
         """
         if self.publish.publish and (len(self.bags) > 1 or len(self.configs) > 1):
             raise InputError("--publish: plays one bag, with one --config at most")
+        for name, flag in given().items() if self.publish.publish else ():
+            if name in OF_REPLAY:
+                raise InputError(f"{flag}: not with --publish")
         for flag in () if self.publish.publish else given(PublishOptions).values():
             raise InputError(f"{flag}: only with --publish")
 

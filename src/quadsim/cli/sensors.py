@@ -17,7 +17,7 @@ from quadsim.cli.common import finish, say, working
 from quadsim.cli.options import AsJson, Namespace, command
 
 
-@click.group()
+@click.group(no_args_is_help=False)
 def sensors() -> None:
     """Check devices against their files; make a file from a recording at rest."""
 

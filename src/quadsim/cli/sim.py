@@ -51,6 +51,15 @@ class FlightOptions:
     pictures: Pictures = None
     as_json: AsJson = False
 
+    def check(self) -> None:
+        """Refuse what says how a bag is written where there is none.
+
+        Raises:
+            InputError: naming it.
+        """
+        for flag in given(Recording).values() if self.bag is None else ():
+            raise InputError(f"{flag}: only with --bag")
+
 
 @dataclass(frozen=True)
 class SimOptions:
@@ -79,6 +88,8 @@ class SimOptions:
         from quadsim.sim.scenario import own_parts
 
         if self.from_bag is None:
+            if self.own_parts:
+                raise InputError("--own-parts: only with --from-bag")
             others = {"duration_s": self.duration_s, "vehicles": self.count}
             return self.scenario.load(parse_changes(self.changes), **others), None
         of_run = {*given(ScenarioOptions), "changes", "count", "duration"}
@@ -182,6 +193,7 @@ def fly_and_report(
     from quadsim.cli.show import show_flight
     from quadsim.sim.scenario import own_parts
 
+    options.check()
     folder = run_folder(loaded.name, options.output)
     check_signals(loaded.criteria, str(loaded.path))
     with FlightProgress(loaded.name, loaded.file.duration_s) as progress:

@@ -109,7 +109,7 @@ class ArduPilot:
             self._write_parameters(self._process.folder)
             refuse_taken(commands.port)
             self._process.start()
-        if not commands.open(START_S):
+        if not commands.open(START_S, self._process):
             fail(self.name, self._process, f"nothing on tcp {commands.port} in {START_S:g} s")
         self._port = mavlink.Port(commands)
         system = craft.index + 1

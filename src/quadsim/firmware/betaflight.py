@@ -241,9 +241,7 @@ class Betaflight:
     def _wait(self) -> None:
         """Wait until it has set up its devices: a packet that comes before ends it."""
         until_s = time.monotonic() + ANSWER_S
-        while not self._serial.open(0.2):
-            if self._process is not None:
-                self._process.check()
+        while not self._serial.open(0.2, self._process):
             if time.monotonic() > until_s:
                 raise FlightError(f"betaflight: nothing on tcp {SERIAL_PORT} in {ANSWER_S:g} s")
 

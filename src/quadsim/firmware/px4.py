@@ -132,7 +132,7 @@ class Px4:
             commands = UdpPort(COMPANION_PORT + craft.index)
             self._streams = [server, commands]
             self._start()
-            if not server.open(START_S):
+            if not server.open(START_S, self._process):
                 fail(
                     self.name,
                     self._process,

@@ -143,10 +143,16 @@ class TcpStream:
         """Whether somebody is at the other end."""
         return self._connection is not None
 
-    def open(self, timeout_s: float) -> bool:
-        """Connect, waiting for at most so long; whether that came about."""
+    def open(self, timeout_s: float, process: Process | None = None) -> bool:
+        """Connect, waiting for at most so long; whether that came about.
+
+        Raises:
+            FlightError: the process that should be at the other end has ended.
+        """
         until_s = time.monotonic() + timeout_s
         while self._connection is None and time.monotonic() < until_s:
+            if process is not None:
+                process.check()
             with contextlib.suppress(OSError):
                 if self._server is None:
                     self._connection = socket.create_connection((HOST, self.port), 1.0)

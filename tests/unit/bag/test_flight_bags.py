@@ -384,6 +384,9 @@ def test_what_is_not_as_it_was_is_said(tmp_path, flown):
         (["--bag", "{new}", "--record-profile", "none"], "unknown recording 'none'"),
         (["--bag", "{new}", "--split-mb", "-1"], "split-mb"),
         (["--bag", "{new}", "--compression", "lzma"], "lzma"),
+        (["--bag", "{new}", "--split-s", "nan"], "nan is not a finite number"),
+        (["--compression", "zstd"], "--compression: only with --bag"),
+        (["--own-parts"], "--own-parts: only with --from-bag"),
     ],
 )
 def test_bad_input_is_one_line_before_anything_flies(bag, tmp_path, arguments, words):

@@ -6,6 +6,7 @@ import pytest
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import find, known, share_dir
+from quadsim.base.whole_files import write_whole
 
 
 @pytest.fixture
@@ -33,3 +34,8 @@ def test_no_own_file_takes_the_place_of_a_shipped_one(own):
 def test_an_unknown_name_is_refused_with_what_there_is(own):
     with pytest.raises(InputError, match=r"unknown vehicle 'nothing'; known: .*here.*mine.*x500"):
         find("vehicles", "nothing")
+
+
+def test_a_name_that_is_not_utf_8_does_not_spoil_a_file(tmp_path):
+    write_whole(tmp_path / "report.html", "bag: fl\udcffg")  # as Python reads such a name
+    assert (tmp_path / "report.html").read_bytes() == b"bag: fl?g"

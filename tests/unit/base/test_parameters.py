@@ -151,6 +151,13 @@ def test_a_mistake_is_where_pythons_parser_finds_it():
         read_yaml_text("a: [1,\nb: {", "x.yaml")  # at line 3 by libyaml
 
 
+@pytest.mark.parametrize("lines", [1, 5000], ids=["by libyaml", "too long for it"])
+def test_a_key_that_is_there_twice_is_refused(lines):
+    text = "# as long as that\n" * lines + "a: {mass_kg: 1, b: 2}\nc:\n  b: 1\n  b: 2\n"
+    with pytest.raises(InputError, match=rf"x\.yaml: the key 'b' is there twice.* {lines + 4}$"):
+        read_yaml_text(text, "x.yaml")
+
+
 def test_deep_text_is_refused():
     for length in (5_000, 100_000):  # by libyaml, and too long for it
         with pytest.raises(InputError, match="it nests too deep"):

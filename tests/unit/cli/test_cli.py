@@ -85,6 +85,14 @@ def test_the_version():
         (["replay"], "Missing argument 'BAG...'"),
         (["replay", "x", "--settle", "soon"], "'soon' is not a valid float"),
         (["replay", "x", "--datum", "1,2"], "is not LAT,LON,H"),
+        (["replay", "x", "--settle", "nan"], "nan is not a finite number"),
+        (["replay", "x", "--settle", "inf"], "inf is not a finite number"),
+        *(
+            ([name], "Missing argument")
+            for name in ("convert", "campaign", "rehearse", "new", "firmware", "validate")
+        ),
+        (["new", "controller"], "Missing argument 'NAME'"),
+        *(([name], "Missing command") for name in ("sensors", "model", "experiment")),
     ],
 )
 def test_bad_usage_is_one_line_and_status_2(arguments, words):
@@ -127,6 +135,32 @@ def test_an_error_of_ours_is_not_hidden(command):
 
     command(fail)
     assert isinstance(run("try").exception, ZeroDivisionError)
+
+
+@pytest.mark.parametrize(("to", "words"), [("/dev/full", "No space left"), ("|", "")])
+def test_an_output_that_cannot_be_written_is_one_line_and_status_1(to, words):
+    """A disk that is full, and a reader that is gone."""
+    code = (
+        "import click\n"
+        "from quadsim.cli import main\n"
+        "main.COMMANDS['try'] = ('__main__', 'made', 'An attempt.')\n"
+        "made = click.command()(lambda: click.echo('x' * 1_000_000))\n"
+        "main.main(['try'])\n"
+    )
+    if to == "|":
+        read, write = os.pipe()
+        os.close(read)
+    else:
+        write = os.open(to, os.O_WRONLY)
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdout=write, stderr=subprocess.PIPE, check=False
+    )
+    os.close(write)
+    assert done.returncode == 1
+    lines = done.stderr.decode().splitlines()
+    assert len(lines) == bool(words)
+    assert all("quadsim: error: the output cannot be written" in line for line in lines)
+    assert words in done.stderr.decode()
 
 
 def test_ctrl_c_is_status_130_without_a_traceback():
@@ -261,6 +295,23 @@ def test_replay_without_a_datum_says_how_to_give_one(circle_rows, write_rows):
     assert json.loads(result.stdout)["estimator"]["position_rmse_m"] < 0.1
 
 
+def test_replay_says_what_is_absent_where_nothing_starts(circle_rows, write_rows):
+    rows = [row for row in circle_rows if "/gps/" not in row.topic]
+    result = run("replay", str(write_rows(rows)), "--json")
+    assert result.exit_code == 1
+    notes = json.loads(result.stdout)["notes"]
+    assert "eskf: never started" in notes
+    assert any(note.startswith("no message on gps/fix") for note in notes)
+
+
+def test_replay_says_that_nothing_is_left_to_score(circle_bag):
+    result = run("replay", str(circle_bag), "--json", "--settle", "1000")
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)
+    assert found["estimator"]["position_rmse_m"] is None
+    assert "it ends within 1000 s (--settle): nothing is scored" in found["notes"]
+
+
 def test_replay_of_a_cut_bag_says_so(circle_bag):
     (path,) = circle_bag.glob("*.mcap")
     path.write_bytes(path.read_bytes()[: path.stat().st_size * 3 // 4])
@@ -283,6 +334,8 @@ def test_replay_of_a_cut_bag_says_so(circle_bag):
         (["{bag}", "--config", "magic"], "unknown estimator 'magic'"),
         (["{bag}", "--datum", "91,0,0"], "--datum: latitude_deg: 91.0 is out of range"),
         (["{bag}", "--report", "page.txt"], "a report ends in .html"),
+        (["{bag}", "--publish", "--estimator", "ekf7"], "--estimator: not with --publish"),
+        (["{bag}", "--publish", "--report", "page.html"], "--report: not with --publish"),
     ],
 )
 def test_bad_input_of_replay_is_named(circle_bag, arguments, words):

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -87,16 +87,17 @@ def test_options_reach_the_player(bag, monkeypatch):
 
 
 def test_a_recorder_whose_disk_was_full_says_so_in_its_status(monkeypatch):
-    monkeypatch.setattr(
-        "quadsim.ros.runtime.base.QuadsimNode.destroy_node", lambda _: None, raising=False
-    )
+    monkeypatch.setattr("rclpy.node.Node.destroy_node", lambda _: None)
     node = RecorderNode.__new__(RecorderNode)
     node._heard = []
     node._bag = SimpleNamespace(close=lambda: None, path="bag", stopped="")
     node._simulated = False
     node._time_ns = node._flushed_ns = 0
+    node._held = ExitStack()
+    node.when_destroyed(node._end)
     node.destroy_node()
     node._bag.stopped = "No space left on device; recording has stopped"
+    node.when_destroyed(node._end)
     with pytest.raises(FlightError, match="bag: No space left on device"):
         node.destroy_node()
 

@@ -45,6 +45,16 @@ def test_a_firmware_that_stops_keeps_the_bag(stand_in, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["ardupilot", "px4"])
+def test_a_firmware_that_ends_at_once_is_not_waited_for(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(f"quadsim.firmware.{name}.START_S", 3600.0)
+    called = call(
+        "firmware", name, "--executable", "/bin/true", "--scenario", "hover", "--output", tmp_path,
+    )  # fmt: skip
+    assert called.exit_code == 1
+    assert f"{name}: ended with status 0; it said nothing" in called.stderr
+
+
+@pytest.mark.parametrize("name", ["ardupilot", "px4"])
 def test_a_rehearsal_is_flown_by_firmware_on_poses_of_motion_capture(name, stand_in, tmp_path):
     """The stand-in checks each pose against the truth or its own estimate, and each setpoint."""
     called = call(

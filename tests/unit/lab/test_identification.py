@@ -238,6 +238,14 @@ def test_a_flight_too_short_is_refused():
         identify_vehicle(replace(flown, motor_speed=speeds), vehicle("x500"))
 
 
+@pytest.mark.many
+def test_a_vehicle_that_stays_on_the_ground_is_refused():
+    flown, _ = flight("x500", 1)
+    still = replace(flown.odometry, p_W=np.zeros_like(flown.odometry.p_W))
+    with pytest.raises(InputError, match="0 s of free flight"):
+        identify_vehicle(replace(flown, odometry=still), vehicle("x500"))
+
+
 @pytest.mark.thorough
 @pytest.mark.many
 def test_without_commands_the_time_constants_are_kept():

@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 
 from quadsim.bag.logs.log_file import LogFile
-from quadsim.base.errors import InputError
+from quadsim.base.errors import InputError, QuadsimError
 
 #: So many bytes of a file are looked at.
 HEAD_BYTES = 64
@@ -38,9 +38,20 @@ class LogFormat:
     matches: Callable[[Path, bytes], bool]
 
     def read(self, path: Path, columns: str = "") -> LogFile:
-        """Read a log of this format."""
+        """Read a log of this format.
+
+        Raises:
+            InputError: it cannot be read. Other people's readers, and ours behind them, meet damage
+                in many ways, so any other failure is one of the log.
+        """
         module = import_module(f"quadsim.bag.logs.{self.name}")
-        log: LogFile = module.read(path, columns)
+        try:
+            log: LogFile = module.read(path, columns)
+        except (QuadsimError, ImportError, OSError, MemoryError):
+            raise
+        except Exception as error:
+            words = f"damaged, or of a form that is not read ({type(error).__name__}: {error})"
+            raise InputError(f"{path}: this {self.about} is {words}") from error
         if not log.facts.count:
             raise InputError(f"{path}: no message in this {self.about}")
         return log

@@ -35,13 +35,18 @@ _3D = 3
 _UNKNOWN_COURSE = 65535
 Table = tuple[Stamps, Array]
 
+#: A stamp of 8 bytes and a message of MAVLink 1 without payload.
+SHORTEST = 16
+#: What lies beyond is no stamp: ns would not fit into 64 bits.
+LAST_US = (2**63 - 1) // 1000
+
 
 def _messages(path: Path, notes: list[str]) -> Iterator[tuple[int, Any]]:
     """Arrival in us and message, one after the other; what cannot be read is left out."""
     ardupilotmega = need("pymavlink.dialects.v20.ardupilotmega", path)
     parser, content, at, damaged = ardupilotmega.MAVLink(None), path.read_bytes(), 0, 0
     heads = {0xFE: 8, 0xFD: 12}  # bytes around a payload, MAVLink 1 and 2
-    while at + 10 <= len(content):
+    while at + SHORTEST <= len(content):
         size = heads.get(content[at + 8])
         if size is None:
             at, damaged = at + 1, damaged + 1
@@ -54,6 +59,9 @@ def _messages(path: Path, notes: list[str]) -> Iterator[tuple[int, Any]]:
             at, damaged = at + 1, damaged + 1
             continue
         (stamp_us,) = struct.unpack_from(">Q", content, at)
+        if stamp_us > LAST_US:
+            at, damaged = at + 1, damaged + 1
+            continue
         yield int(stamp_us), message
         at = end
     if damaged:

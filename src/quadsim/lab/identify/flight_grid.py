@@ -187,6 +187,8 @@ def _ahead_of_wakes(
         density_kg_m3: of the air.
         vehicle: for its mass and the geometry of its rotors.
     """
+    if not len(speed_radps):  # none flown, and no median
+        return np.zeros(0, np.bool_)
     rotors = speed_radps.shape[1]
     discs_m2 = rotors * np.pi * vehicle.rotor.radius_m**2
     hover_mps = np.sqrt(vehicle.mass_kg * GRAVITY_MPS2 / (2.0 * density_kg_m3 * discs_m2))

@@ -226,7 +226,7 @@ class FirmwareSource:
         if self.firmware:
             return FirmwareChoice(self.firmware, *others)
         if any(others):
-            raise InputError("executable, firmware parameters, port: only with firmware")
+            raise InputError("executable, firmware_parameters, port: only with firmware")
         return None
 
 

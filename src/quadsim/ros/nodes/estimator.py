@@ -26,9 +26,9 @@ from quadsim.ros.messages.transforms import Mounts, Transforms
 from quadsim.ros.messages.world import datum_at, read_datum, stamp_ns_of
 from quadsim.ros.parts.estimator_health import innovations, judge_estimate
 from quadsim.ros.parts.estimator_params import (
-    BESIDE,
     SAFE,
     EstimatorNodeParams,
+    check_beside,
     when_of_filter,
     when_of_node,
 )
@@ -128,12 +128,7 @@ class EstimatorNode(QuadsimNode):
         Raises:
             InputError: one is not known, or runs anyway.
         """
-        for name in names:
-            if name not in BESIDE and ":" not in name:
-                raise InputError(
-                    f"node {self.get_fully_qualified_name()}: parameter beside: {name!r}; known:"
-                    f" {', '.join(BESIDE)} (blind always runs)"
-                )
+        check_beside(names, f"node {self.get_fully_qualified_name()}: parameter beside")
         return {
             name.rpartition(":")[2].lower(): make_estimator(name, params, datum) for name in names
         }

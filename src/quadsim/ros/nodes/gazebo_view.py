@@ -68,6 +68,7 @@ class GazeboViewNode(QuadsimNode):
         model = self.params.model or self.get_namespace().strip("/")
         self._model = model
         self._mover = self._first_mover()
+        self.when_destroyed(self._give_up)
         self._waits_since_s: float | None = time.monotonic()  # for an answer or a service
         self._motion = new_record(KINEMATICS)
         self._reader = OdometryReader(self._motion)
@@ -96,6 +97,10 @@ class GazeboViewNode(QuadsimNode):
             if service == "auto" and CommandMover.found():
                 return CommandMover(world, self._model)
             raise
+
+    def _give_up(self) -> None:
+        """Give the last request up, of the mover that there is then."""
+        self._mover.give_up()
 
     def _look_for_answers(self, now_s: float) -> None:
         """Say once that nothing moves the model, and take Gazebo's command where that may help."""
@@ -140,12 +145,6 @@ class GazeboViewNode(QuadsimNode):
         if self._mover.move(self._motion):
             self._asked_s = now_s
             self.count("poses")
-
-    def destroy_node(self) -> None:
-        """End with the last request given up."""
-        if hasattr(self, "_mover"):  # else it found neither service nor command
-            self._mover.give_up()
-        super().destroy_node()
 
     # ---- what Gazebo lends ---------------------------------------------------------------------
 

@@ -114,10 +114,12 @@ class KeysNode(QuadsimNode):
         super().__init__("keys", **kwargs)
         self.params = declare(self, KeysParams())
         self._keyboard = keyboard or Keyboard()
+        self.when_destroyed(self._keyboard.close)
         self._truth = b""
         self._until_ns = 0
         self._paused = False
         self._output = self.offer(topics.EXTERNAL_WRENCH)
+        self.when_destroyed(self._end_push)
         self._pause = self.create_client(SetBool, "/sim/pause")
         self._reset = self.create_client(Trigger, "/sim/reset")
         self.listen(topics.TRUTH, self._on_truth, reliable=False)
@@ -160,12 +162,9 @@ class KeysNode(QuadsimNode):
         put_xyz(message.wrench.force, force_W_N)
         self._output.publish(message)
 
-    def destroy_node(self) -> None:
-        """End a push and set the terminal as it was."""
+    def _end_push(self) -> None:
         if self._until_ns:
             self._publish((0.0, 0.0, 0.0))
-        self._keyboard.close()
-        super().destroy_node()
 
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """Whether it pushes."""

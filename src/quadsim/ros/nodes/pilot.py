@@ -121,6 +121,7 @@ class PilotNode(QuadsimNode):
         super().__init__("pilot", **kwargs)
         self._keypad = Keypad(declare(self, PilotParams()))
         self._keyboard = keyboard or Keyboard()
+        self.when_destroyed(self._leave_terminal)
         self._status: dict[str, str] = {}
         self._odometry = b""
         self._output = self.offer(topics.JOY)
@@ -166,12 +167,11 @@ class PilotNode(QuadsimNode):
             sys.stderr.write(f"\r\x1b[K{self.line()}")
             sys.stderr.flush()
 
-    def destroy_node(self) -> None:
+    def _leave_terminal(self) -> None:
         """Set the terminal as it was, on a line of its own."""
         self._keyboard.close()
         if sys.stderr.isatty():
             sys.stderr.write("\n")
-        super().destroy_node()
 
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """What it sees of the flight."""

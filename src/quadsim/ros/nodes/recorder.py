@@ -73,6 +73,7 @@ class RecorderNode(QuadsimNode):
         self._ahead = Ahead()
         # what is latched is heard before the clock
         self._simulated = bool({"dynamics", "swarm"} & set(running))
+        self.when_destroyed(self._end)
         for name, topic in topics.every_topic(namespaces):
             self._record(name, topic, needed=bool(set(topic.publishers) & set(running)))
         for text in declare_texts(self, "also", "other topics: NAME TYPE"):
@@ -186,8 +187,8 @@ class RecorderNode(QuadsimNode):
             return 2, self._bag.stopped, values
         return 0, "recording", values
 
-    def destroy_node(self) -> None:
-        """Close the bag; the node is gone afterwards.
+    def _end(self) -> None:
+        """Write what has come and close the bag.
 
         Raises:
             FlightError: the disk took no more, then or earlier.
@@ -196,7 +197,6 @@ class RecorderNode(QuadsimNode):
             self._take()
         finally:
             self._bag.close()
-        super().destroy_node()
         if self._bag.stopped:
             raise FlightError(f"{self._bag.path}: {self._bag.stopped}")
 

@@ -125,6 +125,7 @@ class StandInNode(QuadsimNode):
         world = declare_one(self, "world", "", "what the judge sees; empty: as the rehearsal")
         scene = _standing(world) if world else rehearsal.scene
         self._side = VehicleSide(rehearsal, scenario, scene)
+        self.when_destroyed(self._side.close)
         self._vehicle = self._side.vehicle
         self._vehicle.arms = False
         self._wait_for_firmware()
@@ -143,13 +144,6 @@ class StandInNode(QuadsimNode):
         while vehicle.held and vehicle.stamp_ns * 1e-9 < self.rehearsal.takeoff_s:
             side.tick()
         side.poses.receive(vehicle.stamp_ns)  # nobody has heard them
-
-    def destroy_node(self) -> None:
-        """End the firmware, too."""
-        side: VehicleSide | None = getattr(self, "_side", None)
-        if side is not None:
-            side.close()
-        super().destroy_node()
 
     def _offer_all(self) -> None:
         self._odometry = self.offer(ODOMETRY)

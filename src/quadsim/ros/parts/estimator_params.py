@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from quadsim.base.errors import InputError
 from quadsim.base.parameters import Spec
 from quadsim.estimation import ESTIMATORS
 from quadsim.geometry.geodesy import Datum
 
 #: Estimators that may run beside the vehicle's own.
 BESIDE = tuple(name for name in ESTIMATORS if name not in ("blind", "smoother"))
+
+
+def check_beside(names: Iterable[str], where: str) -> None:
+    """Refuse extra estimators that are not known, or run anyway.
+
+    Raises:
+        InputError: naming ``where``, the name and those that are known.
+    """
+    for name in names:
+        if name not in BESIDE and ":" not in name:
+            raise InputError(
+                f"{where}: {name!r}; known: {', '.join(BESIDE)}, module:Class (blind always runs)"
+            )
+
+
 #: Parameters that hold from the next sample on; all others are part of what the estimate rests on.
 SAFE = ("noise.", "gate.", "fusion.")
 

@@ -88,7 +88,7 @@ class QuadsimNode(Node):
         self._faults: set[str] = set()
         self._needed: list[Callable[[], int]] = []
         self._paused_subscriptions: set[Any] = set()
-        self._alone = ExitStack()
+        self._held = ExitStack()
         self._handed: list[tuple[str, Listening]] = []
         self._handing = handing_of(self.context)
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
@@ -123,12 +123,21 @@ class QuadsimNode(Node):
             InputError: there is one already on this machine.
         """
         domain, name = self.context.get_domain_id(), self.get_fully_qualified_name()
-        self._alone.enter_context(held_name(domain, name))
+        self._held.enter_context(held_name(domain, name))
+
+    def when_destroyed(self, callback: Callable[[], None]) -> None:
+        """Call when the node is destroyed, the last first.
+
+        A node that refuses its parameters is destroyed, too, before it holds everything.
+        """
+        self._held.callback(callback)
 
     def destroy_node(self) -> None:
         """Give back what the node holds."""
-        self._alone.close()
-        super().destroy_node()
+        try:
+            self._held.close()
+        finally:
+            super().destroy_node()
 
     def endures(self, error: Exception) -> bool:
         """Whether the node goes on after an exception that nobody expected; here: it does not."""

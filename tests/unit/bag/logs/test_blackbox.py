@@ -206,6 +206,7 @@ def test_a_clock_of_32_bits_runs_over_and_of_two_logs_the_longer_is_read(tmp_pat
         (b"H Data version:2", b"H Data version:1", "encodings that are not known"),
         (b"H Field P predictor:6,", b"H Field P predictor:", "other numbers"),
         (b"H Field P", b"H Field Q", "does not say its fields"),
+        (b"gyroADC[2]", b"gyroXXX[2]", r"blackbox log is damaged, or of a form .*\(ValueError: "),
     ],
 )
 def test_a_header_that_makes_no_sense_is_refused(before, after, words, tmp_path):

@@ -250,6 +250,9 @@ def test_telemetry_is_read_as_a_bag(tmp_path):
     check_estimate(log.estimates["autopilot"])
     assert (log.imu.stamp_ns == STAMPS_US * 1000).all()
     assert any("5 bytes are no message" in note for note in log.notes)
+    path.write_bytes(b"\xff" * 8 + content[8:] + content[:10])  # a wild stamp, and cut in a head
+    with open_bag(path) as bag:
+        assert (read_log(bag, "/quad", with_imu=True).imu.stamp_ns == STAMPS_US[1:] * 1000).all()
     path.write_bytes(struct.pack(">Q", 1_700_000_000_000_000) + content[8:])
     assert format_of(path.rename(tmp_path / "flight.log")).name == "tlog"
 
