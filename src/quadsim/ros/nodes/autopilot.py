@@ -41,7 +41,7 @@ from quadsim.ros.parts.control_params import (
     read_controller,
 )
 from quadsim.ros.parts.odometry import OdometrySource
-from quadsim.ros.parts.scene_params import SCENE, declare_scene
+from quadsim.ros.parts.scene_params import SCENE, DeclaredScene
 from quadsim.ros.parts.vehicle_commands import VehicleCommands
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode, values_of
@@ -226,7 +226,7 @@ class AutopilotNode(QuadsimNode):
         """What the map of the ground is made of, where the autopilot has one."""
         if self._gains.flight.ground.map:
             declare(self, EnvironmentParams(), "environment.", on_reset)
-            self._make_scene = declare_scene(self)
+            self._make_scene = DeclaredScene(self)
 
     def _map_of(self, changed: dict[str, Any]) -> tuple[Any, float]:
         """The map of the ground and the height around it, of parameters that change and others."""

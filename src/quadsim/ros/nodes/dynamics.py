@@ -24,7 +24,7 @@ from quadsim.ros.messages.world import make_clock, make_datum, wind_of
 from quadsim.ros.nodes.description import Description, declare_sensors
 from quadsim.ros.parts.control_params import refuse_other_commands
 from quadsim.ros.parts.sampling import Sampling, samplings_from
-from quadsim.ros.parts.scene_params import SCENE, declare_scene
+from quadsim.ros.parts.scene_params import SCENE, DeclaredScene
 from quadsim.ros.parts.timed_parameter import TimedParameter
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
@@ -122,7 +122,7 @@ class DynamicsNode(QuadsimNode):
         declare(self, StartParams(), "start.", on_reset)
         declare(self, PhysicsParams(), "physics.", on_reset)
         declare_one(self, "seed", 1, "of the wind", ON_RESET, ge=0)
-        self._make_scene = declare_scene(self)
+        self._make_scene = DeclaredScene(self)
         self._scene = self._make_scene({})
         self.params = declare(
             self, DynamicsParams(), when=lambda name: ON_RESET if name == "imu_latency_s" else ""

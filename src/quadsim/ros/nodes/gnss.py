@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadsim.ros.parts.scene_params import declare_scene
+from quadsim.ros.parts.scene_params import DeclaredScene
 from quadsim.ros.parts.sensor import Health, Messages, SensorNode, sensor_kind
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import entry_points
@@ -35,6 +35,6 @@ def fix_health(node: SensorNode) -> Health:
     return int(not fix), "running" if fix else "no fix", values
 
 
-GNSS = sensor_kind(MODEL, "ublox_f9p_rtk", gnss_messages, scene=declare_scene, health=fix_health)
+GNSS = sensor_kind(MODEL, "ublox_f9p_rtk", gnss_messages, scene=DeclaredScene, health=fix_health)
 
 make, main = entry_points(GNSS.make)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quadsim.ros.parts.ray_sensor import Carrier
-from quadsim.ros.parts.scene_params import declare_scene
+from quadsim.ros.parts.scene_params import DeclaredScene
 from quadsim.ros.parts.sensor import Messages, SensorNode, sensor_kind
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import entry_points
@@ -17,7 +17,7 @@ def rangefinder_messages(node: SensorNode) -> Messages:
 
 
 RANGEFINDER = sensor_kind(
-    MODEL, "tf_luna", rangefinder_messages, scene=declare_scene, platform=Carrier
+    MODEL, "tf_luna", rangefinder_messages, scene=DeclaredScene, platform=Carrier
 )
 
 make, main = entry_points(RANGEFINDER.make)

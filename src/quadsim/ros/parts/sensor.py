@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from rclpy.context import Context
 
@@ -14,7 +14,6 @@ from quadsim.base.errors import InputError
 from quadsim.base.levels import WARN
 from quadsim.base.parameters import flatten
 from quadsim.base.records import KINEMATICS
-from quadsim.ros.messages.cdr import MessageError
 from quadsim.ros.parts.timed_parameter import TimedParameter
 from quadsim.ros.parts.truth_input import TruthInput
 from quadsim.ros.runtime import topics
@@ -33,9 +32,6 @@ from quadsim.sensors.device_file import read_device
 from quadsim.sensors.faults import FaultParams, fault_changes, faults_from_text
 from quadsim.sensors.model import SensorModel, SimulatedSensor
 from quadsim.world.environment import EnvironmentParams
-from quadsim.world.scene.moving_scene import scene_with
-from quadsim.world.scene.obstacle_markers import MarkerReader
-from quadsim.world.scene.obstacles import Obstacle
 from quadsim.world.scene.scene import EMPTY_SCENE, Scene
 
 FAULTS = "faults"
@@ -45,6 +41,21 @@ Write = Callable[[Any], Any]
 Messages = Sequence[tuple[Topic, Write]]
 #: What a node adds to its diagnostics: level, message and values.
 Health = tuple[int, str, dict[str, Any]]
+
+
+class Scenes(Protocol):
+    """What rays meet by a node's parameters, and by what is spawned."""
+
+    def __call__(self, changed: Mapping[str, Any]) -> Scene:
+        """The scene by parameters that change and those that the node has."""
+        ...
+
+    def hear_spawned(self, changed: Callable[[], None]) -> None:
+        """Listen to what is spawned, and say when that changes."""
+
+    def with_spawned(self, scene: Scene) -> Scene:
+        """A scene with all that is spawned."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -75,7 +86,7 @@ class SensorKind:
     messages: Callable[[SensorNode], Messages]
     needed: bool = True
     fixed: tuple[str, ...] = ()
-    scene: Callable[[QuadsimNode], Callable[[Mapping[str, Any]], Scene]] | None = None
+    scene: Callable[[QuadsimNode], Scenes] | None = None
     platform: Callable[[SensorNode], Any] | None = None
     health: Callable[[SensorNode], Health] | None = None
 
@@ -135,9 +146,8 @@ class SensorNode(QuadsimNode):
             self, "seed", 1, "of all randomness; each sensor has its own stream", ON_RESET, ge=0
         )
         self.needs = kind.needs(self.params)
-        self._make_scene = kind.scene(self) if kind.scene and "scene" in self.needs else None
-        self.scene = self._still = self._make_scene({}) if self._make_scene else EMPTY_SCENE
-        self._spawned: list[Obstacle] = []
+        self._scenes = kind.scene(self) if kind.scene and "scene" in self.needs else None
+        self.scene = self._still = self._scenes({}) if self._scenes else EMPTY_SCENE
         self.sensor = self._simulate(self.params, self.environment, self.scene, {})
         self.truth = new_record(KINEMATICS)
         self.sample: Any = None
@@ -161,11 +171,8 @@ class SensorNode(QuadsimNode):
             simulated=True,
         )
         self.listen(topics.EVENTS, self._resets.hear, raw=False)
-        if self._make_scene:
-            reader = MarkerReader()
-            self.listen(
-                topics.OBSTACLES, lambda message: self._on_obstacles(reader, message), raw=False
-            )
+        if self._scenes:
+            self._scenes.hear_spawned(self._see_spawned)
         messages = kind.messages(self)
         self._outputs = [self.offer(topic, needed=kind.needed) for topic, _ in messages]
         self._writers = [write for _, write in messages]
@@ -196,7 +203,7 @@ class SensorNode(QuadsimNode):
         environment = current(self, EnvironmentParams, "environment.", changed)
         if self._kind.needs(params) != self.needs:
             raise InputError(f"{self._kind.name} feels something else now: restart the graph")
-        scene = self._make_scene(changed) if self._make_scene else self._still
+        scene = self._scenes(changed) if self._scenes else self._still
         sensor = self._simulate(params, environment, scene, changed)
 
         def apply() -> None:
@@ -207,17 +214,11 @@ class SensorNode(QuadsimNode):
 
         return apply
 
-    def _on_obstacles(self, reader: MarkerReader, message: Any) -> None:
-        """Take all that was spawned."""
-        try:
-            self._spawned = reader.read(message)
-        except InputError as error:
-            raise MessageError(str(error)) from None
-        self._see_spawned()
-
     def _see_spawned(self) -> None:
-        self.scene = scene_with(self._still, self._spawned)
-        self.sensor.see(self.scene)
+        """See what is spawned, too."""
+        if self._scenes:
+            self.scene = self._scenes.with_spawned(self._still)
+            self.sensor.see(self.scene)
 
     def _restart(self, reset_ns: int, _: bool) -> None:
         """Switch the device off and on again, at the start of its stream."""
