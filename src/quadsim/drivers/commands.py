@@ -151,7 +151,9 @@ class DriverParameter:
 
     def allows(self, value: float) -> bool:
         """Whether it may have a value."""
-        return value <= self.most and (not self.bits or int(value) & self.bits == self.bits)
+        if not math.isfinite(value):
+            return False
+        return value <= self.most and int(value) & self.bits == self.bits
 
 
 @dataclass(frozen=True, slots=True)

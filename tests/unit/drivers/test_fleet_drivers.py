@@ -137,6 +137,7 @@ def test_what_goes_beyond_the_guards_file_does_not(outputs, thrust):
         ((), 0.0, 0, ""),  # no attitude goes out
         (("command_rates/safe",), 0.0, 2, "GUID_OPTIONS of the flight controller is 0; allowed: w"),
         (("command_rates/safe",), 12.0, 0, ""),
+        (("command_rates/safe",), math.inf, 2, "GUID_OPTIONS of the flight controller is inf"),
         (("command_attitude/safe",), math.nan, 1, "see that it is with the bits 8"),
     ],
 )
