@@ -79,7 +79,6 @@ class EntityServices:
 
     def __init__(self, interfaces: Interfaces, world: SimulatedWorld, spawned: Spawned) -> None:
         self._interfaces, self._world, self._spawned = interfaces, world, spawned
-        self._infos: dict[str, Any] = {}  # what was set
         offer = interfaces.offer
         filters = ("ENTITY_TAGS", "ENTITY_CATEGORIES", "ENTITY_BOUNDS_BOX")
         offer("GetEntities", self._entities, *filters)
@@ -118,8 +117,8 @@ class EntityServices:
 
     def _about(self, name: str) -> Any:
         """EntityInfo of an entity."""
-        if name in self._infos:
-            return self._infos[name]
+        if name in self._spawned.infos:
+            return self._spawned.infos[name]
         info, entity = self._interfaces.message("EntityInfo")(), self._spawned.entities.get(name)
         if entity is None:
             info.category.category, info.description = ROBOT, "vehicle"
@@ -172,7 +171,7 @@ class EntityServices:
         texts = (info.description, *info.tags)
         if len(info.tags) > MOST_TAGS or max(map(len, texts)) > LONGEST_TEXT:
             raise InputError(f"allowed: {MOST_TAGS} tags, texts of {LONGEST_TEXT} characters")
-        self._infos[request.entity] = info
+        self._spawned.infos[request.entity] = info
 
     def _bounds(self, request: Any, response: Any) -> None:
         """A box in the entity's own axes."""
@@ -228,7 +227,6 @@ class EntityServices:
         if request.entity not in self._spawned.entities:
             raise InputError("vehicles are those of the launch; only what was spawned is deleted")
         self._spawned.remove(request.entity)
-        self._infos.pop(request.entity, None)
 
 
 def put_state(state: Any, truth: Any) -> Any:

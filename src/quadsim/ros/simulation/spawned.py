@@ -61,6 +61,7 @@ class Spawned:
         self._moving: list[Entity] = []
         self._still: Scene | None = None  # the world with what stands still
         self.entities: dict[str, Entity] = {}
+        self.infos: dict[str, Any] = {}  # EntityInfo that was set, of vehicles too
 
     def add(self, name: str, entity: Entity) -> None:
         """Put something into the world, or where it is from now on."""
@@ -79,6 +80,7 @@ class Spawned:
         """Take some out of the world."""
         for name in names:
             del self.entities[name]
+            self.infos.pop(name, None)
             self._world.tell(OK, "deleted", name)
         if names:
             self._show()
@@ -96,7 +98,7 @@ class Spawned:
 
     def motion(self, name: str) -> Any:
         """KINEMATICS of one now."""
-        record, course, now_ns = new_record(KINEMATICS), self.entities[name].course, 0
+        record, course = new_record(KINEMATICS), self.entities[name].course
         now_ns = self._world.now_ns()
         pose_W = course.at(now_ns)
         record["stamp_ns"], record["p_W"], record["q_WB"] = now_ns, pose_W.p_A, pose_W.q_AB

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -313,9 +314,12 @@ def test_infos_and_filters(call, spawn):
     assert of(tags__tags=["b", "c"], tags__filter_mode=1).entities == []
     info = call.message("EntityInfo", description="x" * 100_000)
     assert call("set_entity_info", entity="ball", info=info).result.result == FAILED
-    call("delete_entity", entity="ball")
-    spawn("ball")
-    assert call("get_entity_info", entity="ball").info.tags == []
+    for takes_away in (partial(call, "delete_entity", entity="ball"),
+                       partial(call, "reset_simulation", scope=4)):  # fmt: skip
+        call("set_entity_info", entity="ball", info=call.message("EntityInfo", tags=["a"]))
+        assert takes_away().result.result == OK
+        spawn("ball")
+        assert call("get_entity_info", entity="ball").info.tags == []
 
 
 def test_bounds(call, spawn):
