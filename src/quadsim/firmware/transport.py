@@ -24,6 +24,11 @@ from quadsim.base.extras import need
 HOST = "127.0.0.1"
 #: Most bytes of a packet.
 LARGEST = 65536
+#: What a UDP socket says of a packet that nobody hears: nobody is there, or the network is down.
+UNHEARD = (
+    *(errno.EAGAIN, errno.ECONNREFUSED, errno.ENOBUFS),
+    *(errno.EHOSTUNREACH, errno.EHOSTDOWN, errno.ENETUNREACH, errno.ENETDOWN),
+)
 #: What a firmware that is asked to stop is given, s: it has nothing to keep.
 STOP_S = 0.3
 #: Time in which the other end of a connection has to take what is sent, s.
@@ -105,17 +110,27 @@ class UdpPort:
         try:
             flags = 0 if timeout_s > 0.0 else socket.MSG_DONTWAIT
             data, sender = self._socket.recvfrom(LARGEST, flags)
-        except (BlockingIOError, ConnectionRefusedError):
+        except OSError as error:
+            if error.errno not in UNHEARD:
+                raise
             return b""
         if self._follows:
             self._to = sender
         return data
 
     def write(self, data: bytes) -> None:
-        """Send a packet; nobody listening is no error."""
-        if self._to is not None:
-            with contextlib.suppress(BlockingIOError, ConnectionRefusedError):
-                self._socket.sendto(data, socket.MSG_DONTWAIT, self._to)
+        """Send a packet; nobody listening is no error, nor is a network that is down for a while.
+
+        Raises:
+            OSError: the packet itself cannot be sent.
+        """
+        if self._to is None:
+            return
+        try:
+            self._socket.sendto(data, socket.MSG_DONTWAIT, self._to)
+        except OSError as error:
+            if error.errno not in UNHEARD:
+                raise
 
     def close(self) -> None:
         """Give the port back."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -221,6 +222,24 @@ def test_who_takes_nothing_is_named(monkeypatch):
         with pytest.raises(FlightError, match=r"nothing taken for 0\.1 s"):
             stream.write(bytes(100_000_000))
         stream.close()
+
+
+@pytest.mark.parametrize("reason", [errno.EHOSTUNREACH, errno.ENETDOWN])
+def test_a_network_that_is_down_for_a_while_ends_no_flight(monkeypatch, reason):
+    def refuse(*_):
+        raise OSError(reason, "down")
+
+    heard = transport.UdpPort(0)
+    port = transport.UdpPort(0, to=heard._socket.getsockname()[1])
+    with monkeypatch.context() as down:
+        down.setattr(socket.socket, "sendto", refuse, raising=False)
+        port.write(b"lost")
+    port.write(b"heard")
+    assert heard.read(1.0) == b"heard"
+    with pytest.raises(OSError, match="too long"):
+        port.write(bytes(100_000))
+    heard.close()
+    port.close()
 
 
 def test_others_on_board_are_not_taken_for_the_autopilot(stand_in, fly):
