@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
     from quadsim.lab.validate.twin_report import TwinFlights
     from quadsim.lab.validate.validation import JudgedFlight
+
+#: Figures are named together where the flights hardly tell which of them is off.
+ALIKE = 0.95
 
 
 @dataclass(frozen=True)
@@ -134,10 +138,12 @@ def _show(result: dict[str, Any]) -> None:
     for group in result.get("closed_loop", []):
         console.print(_closed_loop_table(group))
     first = result["suspects"][0]
+    alike = [
+        each for each in result["suspects"] if each["likelihood"] > ALIKE * first["likelihood"]
+    ]
     console.print(
-        f"if one figure is off: {first['name']} x {number(first['factor'])} +-"
-        f" {number(first['half'], 2)}, which explains {100.0 * first['explained']:.0f} % of the"
-        " squared error",
+        f"if one figure is off: {' or '.join(map(_suspect, alike))}, which explains"
+        f" {100.0 * first['explained']:.0f} % of the squared error",
         soft_wrap=True,
     )
     notes = {note for log in result["logs"] for note in log["notes"]}
@@ -145,6 +151,14 @@ def _show(result: dict[str, Any]) -> None:
         console.print(note, soft_wrap=True)
     if "page" in result:
         click.echo(f"page: {result['page']}")
+
+
+def _suspect(each: dict[str, Any]) -> str:
+    """A figure and its factor."""
+    from quadsim.cli.show import number
+
+    half = f" +- {number(each['half'], 2)}" if math.isfinite(each["half"]) else ""
+    return f"{each['name']} x {number(each['factor'])}{half}"
 
 
 def _closed_loop_table(group: dict[str, Any]) -> Table:

@@ -1,8 +1,9 @@
 """Which one figure of a vehicle's file, if it were another, explains most of what flights show.
 
-Forces and torques at each instant are nearly linear in the logarithm of a figure, so that one step
-of least squares says for each suspect by which factor it would be off and how much of the error
-that takes away. Forces and torques are weighed by what the best suspect leaves of them.
+Accelerations that a vehicle leaves are linear in each figure, or in its inverse. So a second
+evaluation tells them for every factor, and the factor is that of the maximum likelihood of six
+channels whose noise is not known. By this likelihood suspects are ranked. Weighing all suspects
+alike would favour one that leaves a channel as it is.
 """
 
 from __future__ import annotations
@@ -34,8 +35,12 @@ SUSPECTS = {
     "inertia": tuple(f"inertia_kg_m2[{i}]" for i in range(3)),
     "rotors' drag torque": ("torque_ratio_m",),
 }
-#: Change by which derivatives are taken, and how often the weights are found anew.
-STEP, ROUNDS = 0.01, 3
+#: Suspects in whose inverse accelerations are linear.
+INVERSE = ("mass", "inertia")
+#: Change by which derivatives are taken.
+STEP = 0.01
+#: Factors that are tried, in steps of 0.1 %.
+FACTORS = np.exp(np.arange(-1600, 1601) / 1000.0)
 
 
 @dataclass(frozen=True)
@@ -46,13 +51,15 @@ class Suspect:
         name: of the suspect.
         factor: by which the figure is off from the file's.
         half: of the factor's 95 % interval, flights or stretches of them being independent.
-        explained: share of the weighed squared error that this takes away.
+        explained: share that this takes away of the squared error, weighed by what is left.
+        likelihood: logarithm of how much likelier a sample of all six channels is by it.
     """
 
     name: str
     factor: float
     half: float
     explained: float
+    likelihood: float
 
 
 def with_factor(vehicle: VehicleParams, suspect: str, factor: float) -> VehicleParams:
@@ -71,32 +78,42 @@ def rank_suspects(
         vehicle: of the file that is suspected.
         gravity_mps2: where it was flown.
     """
-    errors = _errors(flights, vehicle, gravity_mps2)
-    slopes = {
-        name: [
-            (moved - error) / math.log1p(STEP)
-            for moved, error in zip(
-                _errors(flights, with_factor(vehicle, name, 1.0 + STEP), gravity_mps2),
-                errors,
-                strict=True,
-            )
-        ]
-        for name in SUSPECTS
-    }
-    weight = _weights(np.concatenate(errors))
-    for _ in range(ROUNDS):
-        found = {name: _step(errors, slope, weight) for name, slope in slopes.items()}
-        best = max(found, key=lambda name: found[name].explained)
-        change = math.log(found[best].factor)
-        left = [e + change * s for e, s in zip(errors, slopes[best], strict=True)]
-        weight = _weights(np.concatenate(left))
-    ranked = [Suspect(name, each.factor, each.half, each.explained) for name, each in found.items()]
-    return sorted(ranked, key=lambda each: -each.explained)
+    before = _errors(flights, vehicle, gravity_mps2)
+    return sorted(
+        (_suspect(name, flights, vehicle, gravity_mps2, before) for name in SUSPECTS),
+        key=lambda each: -each.likelihood,
+    )
 
 
-def _weights(errors: Array) -> Array:
-    """(6,) one over the size of each channel's errors."""
-    return np.asarray(1.0 / np.sqrt((errors**2).mean(axis=0) + 1e-30))
+def _suspect(
+    name: str,
+    flights: Sequence[RecordedFlight],
+    vehicle: VehicleParams,
+    gravity_mps2: float,
+    before: list[Array],
+) -> Suspect:
+    """The likeliest factor of one suspect."""
+    power = -1.0 if name in INVERSE else 1.0
+    moved = _errors(flights, with_factor(vehicle, name, (1.0 + STEP) ** power), gravity_mps2)
+    slopes = [(ahead - here) / STEP for ahead, here in zip(moved, before, strict=True)]
+    error, slope = np.concatenate(before), np.concatenate(slopes)
+    square, both, bend = (error**2).mean(0), (error * slope).mean(0), (slope**2).mean(0)
+    change = FACTORS[:, None] ** power - 1.0
+    left = square + 2.0 * both * change + bend * change**2 + 1e-24
+    best = int(np.argmin(np.log(left).sum(axis=1)))
+    factor, weight = float(FACTORS[best]), 1.0 / left[best]
+    scores = np.array([
+        ((here + change[best] * by) * by * weight).sum()
+        for here, by in zip(before, slopes, strict=True)
+    ])  # fmt: skip
+    across, count = float((bend * weight).sum()) * len(error), len(scores)
+    half = math.inf
+    if across > 0.0 and count > 1:
+        spread = math.sqrt((scores**2).sum() * count / (count - 1)) / across
+        half = float(student.ppf(0.975, count - 1)) * spread * factor ** (1.0 - power)
+    ratio = (square + 1e-24) * weight
+    explained = 1.0 - len(ratio) / float(ratio.sum())
+    return Suspect(name, factor, half, explained, 0.5 * float(np.log(ratio).sum()))
 
 
 def _errors(
@@ -106,20 +123,3 @@ def _errors(
     scale = [vehicle.mass_kg] * 3 + list(vehicle.inertia_kg_m2)
     wrenches = (residual_wrench(flight, vehicle, gravity_mps2) for flight in flights)
     return [np.nan_to_num(np.hstack([w.force, w.torque])) / scale for w in wrenches]
-
-
-def _step(errors: Sequence[Array], slopes: Sequence[Array], weight: Array) -> Suspect:
-    """One step of least squares in one figure's logarithm."""
-    products = np.array([
-        [(e * s * weight**2).sum(), (s * s * weight**2).sum(), (e * e * weight**2).sum()]
-        for e, s in zip(errors, slopes, strict=True)
-    ])  # fmt: skip
-    along, across, whole = products.sum(axis=0)
-    if across <= 0.0:
-        return Suspect("", 1.0, math.inf, 0.0)
-    change = float(np.clip(-along / across, -1.0, 1.0))
-    scores = products[:, 0] + change * products[:, 1]
-    count = len(scores)
-    spread = math.sqrt((scores**2).sum() * count / max(count - 1, 1)) / across
-    half = float(student.ppf(0.975, max(count - 1, 1)) * spread)
-    return Suspect("", math.exp(change), math.exp(change) * half, float(along**2 / across / whole))
