@@ -54,11 +54,14 @@ def write_flight(
     mount_rad: tuple[float, float, float] = (0.0, 0.0, 0.0),
     bias_radps: tuple[float, float, float] = (0.0, 0.0, 0.0),
     shown: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0),
+    swing: float = 0.06,
+    lost: float = 0.0,
 ) -> None:
     """Fly a vehicle with smooth random rotor speeds about hover, and write what it would log.
 
     The poses are those of axes that ``mount_rad`` turns into the vehicle's; ``shown`` is what the
-    sensors of the rotors show of their speeds.
+    sensors of the rotors show of their speeds. Rotors swing by a share of their speed, and a share
+    of the poses is lost.
     """
     mount = Rotation.from_rotvec(mount_rad)
     rng = np.random.default_rng(seed)
@@ -73,7 +76,7 @@ def write_flight(
         # attitude and height are held, so that it stays where the model is told apart
         level = np.array([q_WB[1], q_WB[2], 0.0]) * 2.0 + 0.15 * w_B
         up = 0.3 * (50.0 - truth["p_W"][2]) - 0.5 * truth["v_W"][2]
-        push += 0.05 * (rng.normal(0.0, 0.06, 4) - push)
+        push += 0.05 * (rng.normal(0.0, swing, 4) - push)
         side = np.sign(np.array(vehicle.rotor_positions_B_m))
         correct = -level[0] * side[:, 1] + level[1] * side[:, 0]
         fleet.set_motor_command(0, hover * (1.0 + push + 0.08 * correct + 0.1 * up))
@@ -82,7 +85,7 @@ def write_flight(
         g = (truth["a_W"] + [0.0, 0.0, 9.80665]) @ _matrix(q_WB) / 9.80665
         rpm = np.array(truth["rotor_speed_radps"][:4]) * shown * 30.0 / np.pi
         fast.append((micro, *rates, *g, *rpm))
-        if k % POSE_EVERY == 0:
+        if k % POSE_EVERY == 0 and (not lost or rng.random() > lost):
             pose = Rotation.from_quat(np.roll(q_WB, -1)) * mount.inv()
             poses.append((micro, *truth["p_W"], *pose.as_quat()))
         fleet.step_to(stamp_ns + STEP_MS * 1_000_000)

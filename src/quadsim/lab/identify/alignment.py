@@ -18,7 +18,6 @@ from scipy.spatial.transform import Rotation
 from scipy.stats import t as student
 
 from quadsim.bag.reading import Bag
-from quadsim.base.errors import InputError
 from quadsim.lab.validate.recorded import pose_and_gyroscope
 from quadsim.vehicle.parameters import RecorderParams
 
@@ -30,9 +29,18 @@ SPAN_S, UNIT_RAD, LEAST_RADPS = 0.1, 0.005, 0.05
 PARTS, FEWEST = 4, 10
 
 
+POSE_DELAY = "recorder.pose_delay_s"
+#: Names in the vehicle's file of what is told, and the widest half of an interval that tells it.
+NAMES = {
+    "recorder.mount_rad[2]": 0.05,
+    **{f"recorder.gyroscope_bias_radps[{i}]": 0.02 for i in range(3)},
+    POSE_DELAY: 0.02,
+}
+
+
 @dataclass(frozen=True)
 class Alignment:
-    """What was found, with half of the 95 % intervals.
+    """What was found, with half of the 95 % intervals, infinite where nothing was.
 
     Attributes:
         value, half: (7,) mount in rad, bias of the gyroscope in rad/s, lateness of the poses in s.
@@ -43,28 +51,37 @@ class Alignment:
 
     @property
     def told(self) -> dict[str, tuple[float, float]]:
-        """Value and half of its interval by the name in the file, of what the file is to have."""
-        gyroscope = [f"recorder.gyroscope_bias_radps[{i}]" for i in range(3)]
-        names = ("recorder.mount_rad[2]", *gyroscope, "recorder.pose_delay_s")
-        pairs = zip(names, self.value[2:].tolist(), self.half[2:].tolist(), strict=True)
-        return {name: (value, half) for name, value, half in pairs}
+        """Value and half of its interval by the name in the file, of what the flights tell."""
+        pairs = zip(self.value[2:].tolist(), self.half[2:].tolist(), strict=True)
+        found = zip(NAMES.items(), pairs, strict=True)
+        return {name: pair for (name, widest), pair in found if pair[1] < widest}
+
+    @property
+    def kept(self) -> dict[str, float]:
+        """Half of the interval by the name in the file, of what they do not tell."""
+        halves = zip(NAMES, self.half[2:].tolist(), strict=True)
+        return {name: half for name, half in halves if name not in self.told}
 
     def applied(self, recorder: RecorderParams) -> RecorderParams:
         """A recorder with mount about z, bias and delay; tilt is told better by the thrust."""
-        x, y, _ = recorder.mount_rad
-        bias_x, bias_y, bias_z = self.value[3:6].tolist()
+        x, y, z = recorder.mount_rad
+        known = (z, *recorder.gyroscope_bias_radps, recorder.pose_delay_s - recorder.imu_delay_s)
+        z, bias_x, bias_y, bias_z, delay_s = (
+            self.told.get(name, (before, 0.0))[0] for name, before in zip(NAMES, known, strict=True)
+        )
         return replace(
             recorder,
-            mount_rad=(x, y, float(self.value[2])),
+            mount_rad=(x, y, z),
             gyroscope_bias_radps=(bias_x, bias_y, bias_z),
-            pose_delay_s=recorder.imu_delay_s + float(self.value[6]),
+            pose_delay_s=recorder.imu_delay_s + delay_s,
         )
 
 
 def _spans(pose_s: Array, q_WB: Rotation, imu_s: Array, w_S: Array) -> tuple[Array, Array, Array]:
     """Rotation vectors (K, 3) by poses, integrals (4, K, 3) of rates and their changes, lengths."""
-    every = max(1, round(SPAN_S / float(np.median(np.diff(pose_s)))))
-    begin, end = np.arange(0, len(pose_s) - every, every), np.arange(every, len(pose_s), every)
+    cuts = np.arange(pose_s[0], pose_s[-1], SPAN_S)
+    at_cut = np.unique(np.searchsorted(pose_s, cuts))  # poses need not come regularly
+    begin, end = at_cut[:-1], at_cut[1:]
     good = (pose_s[begin] > imu_s[0] + 0.05) & (pose_s[end] < imu_s[-1] - 0.05)
     good &= pose_s[end] - pose_s[begin] < 1.5 * SPAN_S
     begin, end = begin[good], end[good]
@@ -101,7 +118,7 @@ def align_recorder(bags: Sequence[Bag], namespace: str, recorder: RecorderParams
         recorder: as far as it is known; its mount, bias and pose delay are found anew.
 
     Raises:
-        InputError: a log has no gyroscope or no poses, or none of them turns.
+        InputError: a log has no gyroscope or no poses.
     """
     found = []
     for bag in bags:
@@ -111,7 +128,7 @@ def align_recorder(bags: Sequence[Bag], namespace: str, recorder: RecorderParams
             if len(part) > FEWEST and (turned / length[:, None]).std() > LEAST_RADPS:
                 found.append(_fit(turned, integrals, length))
     if len(found) < 2:
-        raise InputError("the flights turn too little to tell how the recorder is mounted")
+        return Alignment(np.zeros(7), np.full(7, np.inf))
     each = np.array(found)
     middle = np.median(each, axis=0)
     spread = 1.4826 * np.median(np.abs(each - middle), axis=0) * np.sqrt(np.pi / 2.0 / len(each))

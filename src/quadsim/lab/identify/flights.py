@@ -249,7 +249,8 @@ def _figures(found: FlightsFit, alignment: Alignment) -> list[dict[str, Any]]:
     """Every figure that was asked for, with its interval."""
     values = zip(found.fit.values.tolist(), found.fit.half.tolist(), strict=True)
     told = dict(zip((each.name for each in found.fit.unknowns), values, strict=True))
-    kept = {each.name: (_of(found.before, each.name), half) for each, half in found.kept.items()}
+    halves = {**alignment.kept, **{each.name: half for each, half in found.kept.items()}}
+    kept = {name: (_of(found.before, name), half) for name, half in halves.items()}
     return [
         {
             "name": name,
@@ -273,7 +274,7 @@ def flights_summary(
     """As one JSON object."""
     return {
         "vehicle": found.before.name,
-        "passed": found.passed,
+        "passed": found.passed and not alignment.kept,
         "flown_s": sum(float(each.free.sum() * each.dt_s) for each in flights),
         "logs": [each.name for each in flights],
         "figures": _figures(found, alignment),
@@ -311,6 +312,7 @@ def flights_text(
     lines = [
         f"# Estimated from {found.fit.flights} stretches of recorded flights. Behind each figure:",
         f"# half of its 95 % interval. What has no such words is of {vehicle_name}.",
+        *(f"# The flights do not tell {name}." for name in alignment.kept),
         *(f"# The flights do not tell {each.name}." for each in found.kept),
     ]
     return "\n".join([*lines, *parameter_lines(content, comments)]) + "\n"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from quadsim.bag.reading import Bag
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import leaves
-from quadsim.lab.identify.alignment import align_recorder
+from quadsim.lab.identify.alignment import POSE_DELAY, align_recorder
 from quadsim.lab.parameter_text import one_line_yaml
 from quadsim.lab.sensor_check.floor_fit import FloorFit, fit_floor, spectra_of
 from quadsim.lab.sensor_check.line_fit import LineFigure, LineFit
@@ -205,10 +205,10 @@ def _floor_notes(name: str, floor: FloorFit) -> Iterator[str]:
 
 def _pose_delay(bags: Sequence[Bag], namespace: str) -> tuple[float, float, float] | None:
     try:
-        found = align_recorder(bags, namespace, RecorderParams())
+        told = align_recorder(bags, namespace, RecorderParams()).told
     except InputError:
         return None
-    return _ends(float(found.value[6]), float(found.half[6]))
+    return _ends(*told[POSE_DELAY]) if POSE_DELAY in told else None
 
 
 def _figures(
