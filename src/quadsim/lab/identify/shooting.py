@@ -38,8 +38,8 @@ Residuals = Callable[[VehicleParams], list[Array]]
 
 #: Name of an unknown that moves all rotors: the centre of mass from where the file has it, m.
 CENTRE = "centre_of_mass_B_m"
-#: Error of a vehicle that cannot be.
-_REFUSED = 1e3
+#: Largest error of a prediction, in its unit.
+_LARGEST = 1e3
 #: Change of the cost, as a share, after which a fit has come to its end.
 CONVERGED = 1e-5
 #: Errors beyond so many times the median count by their size, not by its square.
@@ -92,7 +92,7 @@ class Fit:
 def with_values(
     vehicle: VehicleParams, unknowns: Sequence[UnknownFigure], values: Array
 ) -> VehicleParams:
-    """A vehicle with some figures changed."""
+    """A vehicle with some figures changed; moments that no body has end at those that one has."""
     flat = flatten(replace(vehicle, rotor_layout="explicit", arm_m=0.0, rotor_height_m=0.0))
     flat[CENTRE] = [0.0, 0.0, 0.0]
     for unknown, value in zip(unknowns, values.tolist(), strict=True):
@@ -102,9 +102,16 @@ def with_values(
             numbers[int(index.rstrip("]"))] = value
         else:
             flat[name] = value
+    flat["inertia_kg_m2"] = _of_a_body(np.array(flat["inertia_kg_m2"]))
     hubs = np.reshape(flat["rotor_positions_B_m"], (-1, 3)) - flat.pop(CENTRE)
     flat["rotor_positions_B_m"] = hubs.ravel().tolist()
     return unflatten(VehicleParams, flat, vehicle.name)
+
+
+def _of_a_body(moments: Array) -> list[float]:
+    """Moments of inertia of which none is larger than the sum of the others."""
+    others = (moments.sum() - moments) * (1.0 - 1e-9)
+    return [float(value) for value in np.minimum(moments, others)]
 
 
 def start_figures(vehicle: VehicleParams, unknowns: Sequence[UnknownFigure]) -> Array:
@@ -129,8 +136,8 @@ def fit_figures(
     def stacked(scaled: Array) -> Array:
         try:
             tried = with_values(vehicle, unknowns, scaled * size)
-        except InputError:  # no body has such moments of inertia
-            return np.full(len(errors), _REFUSED)
+        except InputError:  # no such vehicle flies
+            return np.full(len(errors), _LARGEST)
         return np.concatenate(residuals(tried))
 
     begin, errors = np.clip(start, low, high) / size, np.concatenate(residuals(vehicle))
@@ -162,6 +169,7 @@ def _intervals(jacobian: Array, residual: Array, lengths: Sequence[int]) -> Arra
     ]
     meat = sum(np.outer(score, score) for score in scores) * max(count - 1, 1) / count
     deviation = np.sqrt(np.maximum(np.diag(bread @ meat @ bread), 0.0))
+    deviation[~jacobian.any(axis=0)] = np.inf  # it ended where nothing can follow it
     return np.asarray(student.ppf(0.975, max(count - 1, 1)) * deviation)
 
 
@@ -244,7 +252,7 @@ def _motion_errors(
         if np.isfinite(flight.load).all():
             parts += [(state[:, 10:13] - flight.load[at, :3]) / UNIT_M / step * steps[-1]]
     errors = np.concatenate([part.ravel() for part in parts])
-    return np.nan_to_num(np.clip(errors, -_REFUSED, _REFUSED), nan=_REFUSED)
+    return np.nan_to_num(np.clip(errors, -_LARGEST, _LARGEST), nan=_LARGEST)
 
 
 def fit_residual(

@@ -17,6 +17,7 @@ from quadsim.base.parameters import load
 from quadsim.cli.main import main
 from quadsim.lab.identify.alignment import align_recorder
 from quadsim.lab.identify.flights import cut_flight, identify_flights, vehicle_unknowns
+from quadsim.lab.identify.shooting import UnknownFigure, fit_figures, start_figures
 from quadsim.lab.identify.suspects import rank_suspects
 from quadsim.lab.validate.recorded import as_recorded_by, read_recorded
 from quadsim.vehicle.parameters import RecorderParams, VehicleParams
@@ -102,6 +103,25 @@ def test_no_bound_is_so_far_away_that_the_search_crawls():
     for unknown in vehicle_unknowns(crazyflie(), GRAVITY):  # SciPy scales steps by the way to it
         assert unknown.high == np.inf or unknown.high < 100.0 * unknown.size
         assert unknown.low == -np.inf or unknown.low > -100.0 * unknown.size
+
+
+def test_moments_that_no_body_has_are_not_told():
+    """The roll's would have to be larger than the sum of the others; what pushes it there ends."""
+    roll, _, yaw = crazyflie().inertia_kg_m2
+    unknowns = [
+        UnknownFigure("thrust_coefficient_N_s2", crazyflie().thrust_coefficient_N_s2),
+        UnknownFigure("inertia_kg_m2[1]", roll, 0.2 * roll, 5.0 * roll),
+    ]
+    wanted = np.array([1.1 * crazyflie().thrust_coefficient_N_s2, 4.0 * roll])
+
+    def errors(vehicle):
+        off = start_figures(vehicle, unknowns) / wanted - 1.0
+        return [10.0 * off + 0.1 * np.sin([k, 2 * k]) for k in range(8)]
+
+    fit = fit_figures(crazyflie(), unknowns, errors)
+    assert fit.values[0] == pytest.approx(wanted[0], rel=0.01)
+    assert fit.vehicle.inertia_kg_m2[1] == pytest.approx(roll + yaw, rel=1e-6)
+    assert fit.told.tolist() == [True, False]
 
 
 def test_figures_and_what_is_not_told(flights):
