@@ -27,6 +27,7 @@ from quadsim.lab.identify.flights import (
     stretches_of,
     vehicle_unknowns,
 )
+from quadsim.lab.identify.rotor_noise import with_noise_again
 from quadsim.lab.identify.shooting import UnknownFigure, fit_figures, start_figures, with_values
 from quadsim.lab.identify.suspects import rank_suspects
 from quadsim.lab.validate.recorded import RecordedFlight, smoothed_motion, turn
@@ -155,7 +156,11 @@ def rank_of_truth(seed: int) -> tuple[list[UnknownFigure], Array, Array]:
     flown = with_values(vehicle, unknowns, true)
     flights = [with_noise(random_motion(flown, rng), rng) for _ in range(FLIGHTS)]
     parts = [part for flight in flights for part in cut_flight(flight, STRETCHES)]
-    found = fit_figures(vehicle, unknowns, flight_residuals(parts, GRAVITY, vehicle.mass_kg, 0.0))
+    errors, *noisier = (
+        flight_residuals(each, GRAVITY, vehicle.mass_kg, 0.0)
+        for each in (parts, *with_noise_again(parts))
+    )
+    found = fit_figures(vehicle, unknowns, errors, noisier=noisier)
     degrees = len(parts) - 1
     deviation = found.half / student.ppf(0.975, degrees)
     return unknowns, student.cdf((true - found.values) / deviation, degrees), found.half / scale
