@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.lab.validate.recorded import RecordedFlight
+from quadsim.lab.validate.recorded import COMMANDED, RecordedFlight
 
 Array = NDArray[np.float64]
 
@@ -29,10 +29,13 @@ GAIN, MEDIAN = 20.0**0.5, 0.6745
 
 
 def rotor_noise(flight: RecordedFlight) -> Array:
-    """(rotors,) deviation in rad/s of the white noise of the rotor speeds, where it flies."""
+    """(rotors,) deviation in rad/s of the white noise of the rotor speeds, where it flies.
+
+    Commands have none: what is rough in them the motors were asked for.
+    """
     known, every = flight.speed[flight.free], max(1, round(STEP_S / flight.dt_s))
     rows = len(known) // every
-    if rows < 4:
+    if rows < 4 or COMMANDED in flight.notes:
         return np.zeros(known.shape[1])
     left = np.diff(known[: rows * every].reshape(rows, every, -1), 3, axis=0)
     return np.asarray(np.median(np.abs(left), axis=(0, 1)) / (MEDIAN * GAIN))

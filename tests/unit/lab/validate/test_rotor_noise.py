@@ -10,6 +10,7 @@ from flown import crazyflie
 
 from quadsim.lab.identify.rotor_noise import rotor_noise, with_noise_again
 from quadsim.lab.identify.shooting import UnknownFigure, fit_figures
+from quadsim.lab.validate.recorded import COMMANDED
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Speeds:
     dt_s: float
     speed: np.ndarray
     free: np.ndarray
+    notes: tuple[str, ...] = ()
 
 
 @pytest.mark.parametrize("dt_s", [0.001, 0.002, 0.004])
@@ -34,6 +36,7 @@ def test_noise_is_told_from_what_a_motor_does(dt_s):
     assert found[1:] == pytest.approx([1.0, 3.0], rel=0.15)
     short = Speeds(dt_s, speed, time_s < 3.0 * dt_s)
     assert not rotor_noise(short).any()
+    assert not rotor_noise(Speeds(dt_s, speed, free, (COMMANDED,))).any()
 
 
 def test_a_slope_over_noisy_places_is_found_unbiased():
