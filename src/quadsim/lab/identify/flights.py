@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import flatten, from_mapping
 from quadsim.lab.identify.alignment import Alignment
+from quadsim.lab.identify.rotor_noise import with_noise_again
 from quadsim.lab.identify.shooting import (
     CENTRE,
     Fit,
@@ -210,7 +211,9 @@ def identify_flights(
     """
     if sum(float(each.free.sum() * each.dt_s) for each in flights) < 2.0 * SHORTEST_S:
         raise InputError(f"less than {2.0 * SHORTEST_S:g} s of free flight in all")
-    errors = flight_residuals(stretches_of(flights), gravity_mps2, vehicle.mass_kg, trim_s)
+    stretches, set_up = stretches_of(flights), (gravity_mps2, vehicle.mass_kg, trim_s)
+    errors = flight_residuals(stretches, *set_up)
+    noisier = [flight_residuals(each, *set_up) for each in with_noise_again(stretches)]
     unknowns = [*vehicle_unknowns(vehicle, gravity_mps2), *recorder_unknowns(flights[0].levelled)]
     if residual:
         vehicle = with_torque_residual(vehicle)
@@ -220,7 +223,7 @@ def identify_flights(
     if not all(np.isfinite(each.f_B).any() for each in flights):
         names = ("accelerometer", "imu_position")
         unknowns = [each for each in unknowns if not any(name in each.name for name in names)]
-    fit = fit_figures(vehicle, unknowns, errors, most)
+    fit = fit_figures(vehicle, unknowns, errors, most, noisier)
     kept: dict[UnknownFigure, float] = {}
     free = ["residual" in each.name for each in fit.unknowns]
     while not (fit.told | free).all():
@@ -232,7 +235,7 @@ def identify_flights(
         left = [each for each in fit.unknowns if each is not worst]
         if not left:
             break
-        fit = fit_figures(_with_file(fit, worst, vehicle), left, errors, 6)
+        fit = fit_figures(_with_file(fit, worst, vehicle), left, errors, 6, noisier)
     return FlightsFit(fit, kept, vehicle)
 
 

@@ -4,16 +4,18 @@ Both compare recorded flights with the vehicle's own kernels (:mod:`quadsim.lab.
 what is fitted is what is simulated. Shooting predicts the motion over many short windows from
 recorded rotor speeds (H. G. Bock, *Recent advances in parameter identification techniques for
 ODE*, 1983): noise of the rotor speeds, which biases a regression on accelerations, averages out
-over a window. Intervals are of the sandwich estimator with a flight as the unit that is
-independent (K.-Y. Liang and S. L. Zeger, *Longitudinal data analysis using generalized linear
-models*, Biometrika 73, 1986): errors within a flight may be correlated as they like. Each flight's
-errors count as those of a fit without it (R. M. Bell and D. F. McCaffrey, *Bias reduction in
-standard errors for linear regression with multi-stage samples*, Survey Methodology 28, 2002).
+over a window. The bias that is left is corrected (:mod:`quadsim.lab.identify.rotor_noise`).
+Intervals are of the sandwich estimator with a flight as the unit that is independent (K.-Y. Liang
+and S. L. Zeger, *Longitudinal data analysis using generalized linear models*, Biometrika 73, 1986):
+errors within a flight may be correlated as they like. Each flight's errors count as those of a fit
+without it (R. M. Bell and D. F. McCaffrey, *Bias reduction in standard errors for linear regression
+with multi-stage samples*, Survey Methodology 28, 2002).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -126,9 +128,21 @@ def start_figures(vehicle: VehicleParams, unknowns: Sequence[UnknownFigure]) -> 
 
 
 def fit_figures(
-    vehicle: VehicleParams, unknowns: Sequence[UnknownFigure], residuals: Residuals, most: int = 30
+    vehicle: VehicleParams,
+    unknowns: Sequence[UnknownFigure],
+    residuals: Residuals,
+    most: int = 30,
+    noisier: Sequence[Residuals] = (),
 ) -> Fit:
-    """Least squares of what ``residuals`` gives for each flight, with 95 % intervals."""
+    """Least squares of what ``residuals`` gives for each flight, with 95 % intervals.
+
+    Args:
+        vehicle: to begin with.
+        unknowns: figures to be found.
+        residuals: errors of each flight.
+        most: evaluations, those for derivatives not counted.
+        noisier: the same with noise once more, whose mean change of the gradient is taken off.
+    """
     start = start_figures(vehicle, unknowns)
     size = np.array([unknown.size for unknown in unknowns])
     low, high = (np.array([getattr(u, end) for u in unknowns]) for end in ("low", "high"))
@@ -155,7 +169,36 @@ def fit_figures(
     weighted = found.fun * (1.0 + (found.fun / scale) ** 2) ** 0.25
     half = _intervals(found.jac, weighted, lengths) * size
     values = found.x * size
+    with suppress(InputError):  # at the edge of what a body can be, the figures stay
+        if noisier:
+            moved = np.mean([_gradient(best, unknowns, each, scale) for each in noisier], axis=0)
+            free = found.jac * (found.active_mask == 0)
+            step = np.linalg.pinv(free.T @ free) @ (moved - found.grad)
+            corrected = np.clip(found.x + step, low / size, high / size) * size
+            best, values = with_values(vehicle, unknowns, corrected), corrected
     return Fit(best, tuple(unknowns), values, half, len(lengths))
+
+
+def _gradient(
+    vehicle: VehicleParams, unknowns: Sequence[UnknownFigure], residuals: Residuals, scale: float
+) -> Array:
+    """(n,) of the cost that a fit minimises, by figures in their scaled form."""
+    errors, jacobian = _derivatives(vehicle, unknowns, residuals, 1e-4)
+    return np.asarray(jacobian.T @ (errors / np.sqrt(1.0 + (errors / scale) ** 2)))
+
+
+def _derivatives(
+    vehicle: VehicleParams, unknowns: Sequence[UnknownFigure], residuals: Residuals, change: float
+) -> tuple[Array, Array]:
+    """(errors,) and (errors, n) derivatives by figures in their scaled form."""
+    start, errors = start_figures(vehicle, unknowns), np.concatenate(residuals(vehicle))
+    columns = []
+    for k, unknown in enumerate(unknowns):
+        moved = start.copy()
+        moved[k] += change * unknown.size
+        there = np.concatenate(residuals(with_values(vehicle, unknowns, moved)))
+        columns.append((there - errors) / change)
+    return errors, np.stack(columns, axis=1)
 
 
 def _intervals(jacobian: Array, residual: Array, lengths: Sequence[int]) -> Array:
@@ -275,13 +318,7 @@ def fit_residual(
     low, high = (np.array([getattr(u, end) for u in unknowns]) for end in ("low", "high"))
     for _ in range(steps):
         start = start_figures(vehicle, unknowns)
-        errors = np.concatenate(residuals(vehicle))
-        columns = []
-        for k in range(len(unknowns)):
-            moved = start + 0.01 * size * (np.arange(len(unknowns)) == k)
-            there = np.concatenate(residuals(with_values(vehicle, unknowns, moved)))
-            columns.append((there - errors) / 0.01)
-        jacobian = np.stack(columns, axis=1)
+        errors, jacobian = _derivatives(vehicle, unknowns, residuals, 0.01)
         scale = np.sqrt((jacobian**2).mean(axis=0)) + 1e-12
         scaled = jacobian / scale
         normal = scaled.T @ scaled + ridge * len(errors) * np.eye(len(unknowns))

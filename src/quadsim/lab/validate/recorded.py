@@ -48,6 +48,8 @@ FARTHEST_S = 0.1
 FREE_M = 0.15
 #: A rotor that turns at less than this share of the others' speed is told.
 ODD_SHARE = 0.7
+#: Told of a log without rotor speeds.
+COMMANDED = "commands stand for the rotor speeds, which were not recorded"
 #: A rotor slower than this share of its usual speed idles.
 IDLE_SHARE = 0.3
 
@@ -247,7 +249,7 @@ class RecordedSignals:
             )
         self.log.motor_stamps_ns = self.log.command_stamps_ns
         self.log.motor_speed_radps = self.log.command_radps
-        self.log.notes.append("commands stand for the rotor speeds, which were not recorded")
+        self.log.notes.append(COMMANDED)
 
     def seconds(self, stamp_ns: Stamps, delay_s: float = 0.0) -> Array:
         """When what is stamped so was true."""
