@@ -8,18 +8,21 @@ recorded commands tell: by them the setpoints are found.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import butter, iirpeak, lfilter, sosfilt
+from scipy.signal import butter, lfilter, sosfilt
 from scipy.spatial.transform import Rotation
 
 from quadsim.lab.validate.lee import GRAVITY_MPS2, LeeController
 from quadsim.lab.validate.twin_parameters import (
     EstimateParams,
     InstrumentParams,
-    ShakeParams,
+    SessionParams,
+    SpectrumParams,
+    SpreadParams,
     TwinParams,
 )
 from quadsim.vehicle.fleet import Fleet
@@ -103,69 +106,83 @@ def fly_twin(
     asked = path_at(np.array(twin.path), time_s, setpoints.scale)
     asked[:, 0] += setpoints.offset_W_m
     voltage_V = np.interp(time_s + setpoints.start_s, setpoints.time_s, setpoints.voltage_V)
-    vehicle, twin = _drawn(vehicle, twin, rng)
-    rows = _flight(vehicle, twin, asked, voltage_V, rng)
-    return _measured(rows, vehicle, asked, twin.instruments, time_s >= 0.0, rng)
+    session = min(twin.sessions, key=lambda each: abs(each.scale - setpoints.scale))
+    noise = _drawn(len(asked), session, twin.spread, rng)
+    rows = _flight(vehicle, twin, noise, asked, voltage_V)
+    return _measured(rows, vehicle, asked, twin.instruments, noise, time_s >= 0.0, rng)
 
 
 def _drawn(
-    vehicle: VehicleParams, twin: TwinParams, rng: np.random.Generator
-) -> tuple[VehicleParams, TwinParams]:
-    """Vehicle and twin of one flight."""
-    spread, shake = twin.spread, twin.shake
-    hubs = np.array(vehicle.rotor_positions_B_m) - rng.normal(size=3) * spread.centre_m
-    vehicle = replace(vehicle, rotor_positions_B_m=tuple(map(tuple, hubs.tolist())))
-    stronger = np.exp(spread.shake * rng.normal(size=3))
-    shake = replace(shake, torque_Nm=tuple((stronger * shake.torque_Nm).tolist()))
-    turn_s = np.exp(spread.turn * rng.normal(size=4)) * twin.instruments.turn_s
-    instruments = replace(twin.instruments, turn_s=tuple(turn_s.tolist()))
-    return vehicle, replace(twin, shake=shake, instruments=instruments)
+    count: int, session: SessionParams, spread: SpreadParams, rng: np.random.Generator
+) -> dict[str, Array]:
+    """Noise of one flight, (count, channels) of each spectrum of a session; trim with torque."""
+    wanders = {"force": spread.shake, "torque": spread.shake, "attitude": spread.shake}
+    keep = float(np.exp(-STEP_S / spread.wander_s))
+    noise = {}
+    for field in fields(session)[2:]:
+        made = coloured_noise(count, getattr(session, field.name), rng)
+        steps = np.sqrt(1.0 - keep**2) * rng.normal(size=made.shape)
+        level = lfilter([1.0], [1.0, -keep], steps, axis=0)
+        noise[field.name] = made * np.exp(wanders.get(field.name, spread.noise) * level)
+    noise["torque"] += session.trim_Nm + rng.normal(size=3) * spread.trim_Nm
+    return noise
+
+
+def coloured_noise(count: int, spectrum: SpectrumParams, rng: np.random.Generator) -> Array:
+    """(count, channels) Gaussian noise of a spectrum, STEP_S apart."""
+    at_hz = np.maximum(np.fft.rfftfreq(count, STEP_S), spectrum.hz[0])
+    logs = [np.interp(np.log(at_hz), np.log(spectrum.hz), np.log(row)) for row in spectrum.density]
+    gain = np.exp(np.array(logs).T) * np.sqrt(0.5 / STEP_S)
+    white = rng.normal(size=(count, gain.shape[1]))
+    return np.asarray(np.fft.irfft(np.fft.rfft(white, axis=0) * gain, count, axis=0))
 
 
 def _flight(
     vehicle: VehicleParams,
     twin: TwinParams,
+    noise: Mapping[str, Array],
     asked: Array,
     voltage_V: Array,
-    rng: np.random.Generator,
 ) -> Array:
     """(N, 19) position, rates, specific force, angular acceleration, rotors, rates measured."""
-    motors, instruments = twin.motors, twin.instruments
+    motors = twin.motors
     fleet = Fleet(vehicle, EnvironmentParams(gravity_mps2=GRAVITY_MPS2))
     hover = np.sqrt(0.25 * vehicle.mass_kg * GRAVITY_MPS2 / vehicle.thrust_coefficient_N_s2)
     fleet.set_motion(0, asked[0, 0], rotor_speeds_radps=np.full(4, hover))
     controller = LeeController(twin.controller, STEP_S)
     mount = Rotation.from_rotvec(vehicle.recorder.mount_rad).as_matrix()
-    shake = _shake(len(asked), twin.shake, rng)
-    noise = rng.normal(size=(len(asked), 3)) * instruments.gyroscope_radps
-    noise += vehicle.recorder.gyroscope_bias_radps
-    low_pass = _LowPass(instruments.gyroscope_hz)
+    bias_radps = vehicle.recorder.gyroscope_bias_radps
+    low_pass = _LowPass(twin.instruments.gyroscope_hz)
     commands = [np.full(4, hover)] * round(motors.delay_s / STEP_S)
     rows = np.zeros((len(asked), 19))
     for k, (point, volts) in enumerate(zip(asked, voltage_V.tolist(), strict=True)):
         true = fleet.truth(0)
         R_WB = _matrix(true["q_WB"])
         felt_B = (true["a_W"] + [0.0, 0.0, GRAVITY_MPS2]) @ R_WB
-        rates = low_pass.next(true["w_B"] + noise[k])
+        rates = low_pass.next(true["w_B"]) + noise["gyroscope"][k] + bias_radps
         parts = (true["p_W"], rates, true["w_B"], felt_B, true["w_dot_B"])
         rows[k] = np.concatenate([*parts, true["rotor_speed_radps"][:4]])
-        v_W, seen_R = _estimated(true, R_WB, twin.estimate)
+        v_W, seen_R = _estimated(true, R_WB, twin.estimate, noise["attitude"][k])
         duty = controller.duties(point, true["p_W"], v_W, seen_R @ mount.T, rates)
         c = motors.speed
         speed = c[0] + c[2] * volts + duty * (c[1] + c[3] * volts + c[4] * duty)
-        commands.append(speed + motors.apart_radps)
+        commands.append(speed + motors.apart_radps + noise["motors"][k])
         fleet.set_motor_command(0, commands[k])
-        fleet.set_external_wrench(0, R_WB @ shake[k, :3], shake[k, 3:])
+        fleet.set_external_wrench(0, R_WB @ noise["force"][k], noise["torque"][k])
         fleet.step_to(round((k + 1) * STEP_S * 1e9))
     return rows
 
 
-def _estimated(true: np.void, R_WB: Array, params: EstimateParams) -> tuple[Array, Array]:
+def _estimated(
+    true: np.void, R_WB: Array, params: EstimateParams, tilt: Array
+) -> tuple[Array, Array]:
     """Velocity and attitude as the on-board filter has them."""
     along = (true["v_W"] @ R_WB)[[1, 0, 2]]
-    x, y, z = (along * params.tilt_s_per_m + true["w_B"] * params.tilt_s).tolist()
+    x, y, z = (along * params.tilt_s_per_m + true["w_B"] * params.tilt_s + tilt).tolist()
     apart = np.array([[1.0, -z, y], [z, 1.0, -x], [-y, x, 1.0]])
-    return true["v_W"] * params.velocity, R_WB @ apart
+    v_W = true["v_W"] * params.velocity
+    v_W[2] += params.climb_s_per_m * (v_W[0] ** 2 + v_W[1] ** 2)
+    return v_W, R_WB @ apart
 
 
 def _measured(
@@ -173,6 +190,7 @@ def _measured(
     vehicle: VehicleParams,
     asked: Array,
     instruments: InstrumentParams,
+    noise: Mapping[str, Array],
     kept: NDArray[np.bool_],
     rng: np.random.Generator,
 ) -> PathFlight:
@@ -181,25 +199,15 @@ def _measured(
     lever = np.array(vehicle.recorder.imu_position_B_m)
     f_B = f_B + np.cross(w_dot_B, lever) + np.cross(w_B, np.cross(w_B, lever))
     f_B = np.repeat(f_B + vehicle.recorder.accelerometer_bias_mps2, SAMPLES, axis=0)
-    white = rng.normal(size=f_B.shape) * instruments.accelerometer_mps2
-    f_B += lfilter([1.0, -instruments.accelerometer_rise], [1.0], white, axis=0)
-    frame = iirpeak(instruments.frame_hz, 1.0 / instruments.frame_width, fs=SAMPLES / STEP_S)
-    white = rng.normal(size=f_B.shape) * instruments.frame_density
-    f_B += lfilter(*frame, np.sqrt(0.5 * SAMPLES / STEP_S) * white, axis=0)
     f_B = sosfilt(_low_passes(instruments.accelerometer_hz), f_B, axis=0)[SAMPLES - 1 :: SAMPLES]
     turned = rng.uniform(0.0, 2.0 * np.pi, 4)
     turned = turned + instruments.line_order * STEP_S * np.cumsum(speed, axis=0)
     quarter = np.array([0.0, 0.5 * np.pi, 0.0])  # an imbalance goes round: y is a quarter behind
     line = np.sin(turned[:, :, None] - quarter).sum(axis=1)
     seen_B = seen_B + line * instruments.gyroscope_line_radps
-    seen_B = seen_B + rng.normal(size=f_B.shape) * instruments.gyroscope_floor_radps
-    f_B = f_B + line * instruments.accelerometer_line_mps2
-    f_B = f_B + rng.normal(size=f_B.shape) * instruments.accelerometer_floor_mps2
-    # the speed is that of the last turn, about two steps long, in which two blades pass
-    speed = 0.5 * (speed + np.vstack([speed[:1], speed[:-1]]))
-    passed_s = rng.normal(size=(len(speed) + 2, 4)) * instruments.turn_s
-    speed = speed + (passed_s[2:] - passed_s[:-2]) * speed**2 / (2.0 * np.pi)
-    speed = speed + rng.normal(size=speed.shape) * instruments.speed_floor_radps
+    f_B = f_B + line * instruments.accelerometer_line_mps2 + noise["accelerometer"]
+    # the speed is that of the last turn, about two steps long
+    speed = noise["rotors"] + 0.5 * (speed + np.vstack([speed[:1], speed[:-1]]))
     return PathFlight(p_W[kept], asked[kept, 0], seen_B[kept], f_B[kept], speed[kept])
 
 
@@ -210,34 +218,24 @@ def _low_passes(corners_hz: tuple[float, ...]) -> Array:
 
 
 class _LowPass:
-    """Low-passes in a row, several samples of one value at a time."""
+    """Low-passes in a row, two samples to a value; a sample is one of them late."""
 
     def __init__(self, corners_hz: tuple[float, ...]) -> None:
         self.sos = _low_passes(corners_hz)
         self.memory = np.zeros((len(self.sos), 2, 3))
+        self.last: Array = np.zeros(3)
 
     def next(self, value: Array) -> Array:
         """The newest value behind the filters."""
-        for _ in range(SAMPLES):
-            out = value
+        samples = self.last, 0.5 * (self.last + value)
+        self.last = value
+        for sample in samples:
+            out = sample
             for (b0, b1, b2, _, a1, a2), memory in zip(self.sos, self.memory, strict=True):
                 came, out = out, b0 * out + memory[0]
                 memory[0] = b1 * came - a1 * out + memory[1]
                 memory[1] = b2 * came - a2 * out
         return out
-
-
-def _shake(count: int, params: ShakeParams, rng: np.random.Generator) -> Array:
-    """(N, 6) force in N and torque in N m."""
-    parts = []
-    for deviation, time_s in (
-        (params.force_N, params.force_s),
-        (params.torque_Nm, params.torque_s),
-    ):
-        keep = float(np.exp(-STEP_S / time_s))
-        white = rng.normal(size=(count, 3)) * deviation
-        parts.append(lfilter([np.sqrt(1.0 - keep**2)], [1.0, -keep], white, axis=0))
-    return np.hstack(parts)
 
 
 def _matrix(q_WB: Array) -> Array:

@@ -28,13 +28,16 @@ class EstimateParams:
     """What the on-board estimate makes of the motion, in which a Kalman filter errs alike again."""
 
     velocity: Annotated[Vec3, Spec("estimated over true, in W", "1", gt=0.0, le=2.0)]
+    climb_s_per_m: Annotated[
+        float, Spec("false climb by the square of the horizontal velocity", "s/m", ge=-1.0, le=1.0)
+    ]
     tilt_s_per_m: Annotated[Vec3, Spec("error by speed along y, x and z", "s/m", ge=-1.0, le=1.0)]
     tilt_s: Annotated[Vec3, Spec("error by rate about the same axis", "s", ge=-1.0, le=1.0)]
 
 
 @dataclass(frozen=True)
 class InstrumentParams:
-    """Filters and noise of what the log shows."""
+    """Filters of what the log shows, and the rotors' lines behind them."""
 
     gyroscope_hz: Annotated[
         tuple[float, ...], Spec("corners of its low-passes", "Hz", gt=0.0, le=450.0, max_items=4)
@@ -42,59 +45,59 @@ class InstrumentParams:
     accelerometer_hz: Annotated[
         tuple[float, ...], Spec("corners of its low-passes", "Hz", gt=0.0, le=450.0, max_items=4)
     ]
-    gyroscope_radps: Annotated[Vec3, Spec("noise of a sample", "rad/s", ge=0.0, le=10.0)]
-    accelerometer_mps2: Annotated[Vec3, Spec("noise of a sample", "m/s^2", ge=0.0, le=100.0)]
-    accelerometer_rise: Annotated[
-        float,
-        Spec("of a sample's noise taken off the next", "1", ge=0.0, lt=1.0),
-    ]
-    frame_hz: Annotated[float, Spec("where the frame resonates", "Hz", gt=0.0, le=450.0)]
-    frame_width: Annotated[float, Spec("of that, over its frequency", "1", gt=0.0, le=10.0)]
-    frame_density: Annotated[
-        Vec3, Spec("of its acceleration there", "m/s^2/sqrt(Hz)", ge=0.0, le=10.0)
-    ]
     gyroscope_line_radps: Annotated[
-        Vec3, Spec("amplitude of each rotor's line, behind the filters", "rad/s", ge=0.0, le=1.0)
+        Vec3, Spec("amplitude of each rotor's line", "rad/s", ge=0.0, le=1.0)
     ]
     accelerometer_line_mps2: Annotated[
-        Vec3, Spec("amplitude of each rotor's line, behind the filters", "m/s^2", ge=0.0, le=10.0)
+        Vec3, Spec("amplitude of each rotor's line", "m/s^2", ge=0.0, le=10.0)
     ]
     line_order: Annotated[
         float, Spec("frequency of the lines over that of the recorded speed", "1", gt=0.9, lt=1.1)
     ]
-    accelerometer_floor_mps2: Annotated[
-        Vec3, Spec("noise of a sample behind the filters", "m/s^2", ge=0.0, le=10.0)
-    ]
-    gyroscope_floor_radps: Annotated[
-        Vec3, Spec("noise of a sample behind the filters", "rad/s", ge=0.0, le=1.0)
-    ]
-    speed_floor_radps: Annotated[
-        tuple[float, ...], Spec("noise of each rotor's speed, beside turn_s", "rad/s", ge=0.0,
-                                le=100.0, max_items=4)
-    ]  # fmt: skip
-    turn_s: Annotated[
-        tuple[float, ...], Spec("noise of the time at which a blade passes", "s", ge=0.0, le=1e-3,
-                                max_items=4)
+
+
+@dataclass(frozen=True)
+class SpectrumParams:
+    """Noise by its density at some frequencies, straight between them in logarithms."""
+
+    hz: Annotated[tuple[float, ...], Spec("rising", "Hz", gt=0.0, le=1000.0, max_items=60)]
+    density: Annotated[
+        tuple[tuple[float, ...], ...],
+        Spec("of each channel at each, unit of the channel/sqrt(Hz)", "1", gt=0.0, le=1e3,
+             max_items=60),
     ]  # fmt: skip
 
 
 @dataclass(frozen=True)
-class ShakeParams:
-    """Force and torque that the vehicle's file does not explain: Gauss-Markov, body axes."""
+class SessionParams:
+    """One battery, and the noise while it was in; a flight is of the session of nearest ``scale``.
 
-    force_N: Annotated[Vec3, Spec("deviation", "N", ge=0.0, le=10.0)]
-    torque_Nm: Annotated[Vec3, Spec("deviation", "N m", ge=0.0, le=10.0)]
-    force_s: Annotated[float, Spec("correlation time", "s", gt=0.0, le=10.0)]
-    torque_s: Annotated[float, Spec("correlation time", "s", gt=0.0, le=10.0)]
+    Noise is of the air, of the on-board estimate, of the motors and of what the log shows.
+    """
+
+    scale: Annotated[float, Spec("time scale of its flights", "1", gt=0.0, le=10.0)]
+    trim_Nm: Annotated[
+        Vec3, Spec("of the battery's place and of unlike propellers", "N m", ge=-1.0, le=1.0)
+    ]
+    force: Annotated[SpectrumParams, Spec("of the air, body axes, N")]
+    torque: Annotated[SpectrumParams, Spec("of the air, body axes, N m")]
+    attitude: Annotated[SpectrumParams, Spec("of the on-board estimate, body axes, rad")]
+    motors: Annotated[SpectrumParams, Spec("of what the motors make of a duty, rad/s")]
+    gyroscope: Annotated[SpectrumParams, Spec("behind the filters, rad/s")]
+    accelerometer: Annotated[SpectrumParams, Spec("behind the filters, m/s^2")]
+    rotors: Annotated[SpectrumParams, Spec("of the recorded speeds, rad/s")]
 
 
 @dataclass(frozen=True)
 class SpreadParams:
-    """What differs from flight to flight: standard deviations."""
+    """What differs from flight to flight and within one: standard deviations."""
 
-    centre_m: Annotated[Vec3, Spec("centre of mass: a battery put in anew", "m", ge=0.0, le=0.1)]
-    shake: Annotated[float, Spec("of the logarithm of what shakes it", "1", ge=0.0, le=3.0)]
-    turn: Annotated[float, Spec("of the logarithm of a rotor's turn_s", "1", ge=0.0, le=3.0)]
+    trim_Nm: Annotated[Vec3, Spec("of the session's", "N m", ge=0.0, le=1.0)]
+    shake: Annotated[
+        float, Spec("of the logarithm of force, torque and attitude", "1", ge=0.0, le=3.0)
+    ]
+    noise: Annotated[float, Spec("of the logarithm of all other noise", "1", ge=0.0, le=3.0)]
+    wander_s: Annotated[float, Spec("time in which these logarithms wander", "s", gt=0.0, le=1e3)]
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ class TwinParams:
     motors: DutyParams
     estimate: EstimateParams
     instruments: InstrumentParams
-    shake: ShakeParams
+    sessions: Annotated[tuple[SessionParams, ...], Spec("one at least")]
     spread: SpreadParams
     path: Annotated[
         tuple[tuple[float, ...], ...],

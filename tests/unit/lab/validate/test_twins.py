@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from flown import FLIGHTS
+from scipy.signal import welch
 
 from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.cli.main import main
 from quadsim.lab.validate.lee import LeeController, thrust_of
-from quadsim.lab.validate.twin import STEP_S, Setpoints, fly_twin, path_at
-from quadsim.lab.validate.twin_parameters import TwinParams
+from quadsim.lab.validate.twin import STEP_S, Setpoints, coloured_noise, fly_twin, path_at
+from quadsim.lab.validate.twin_parameters import SpectrumParams, TwinParams
 from quadsim.lab.validate.twin_report import TwinFlights, closed_loop_report, flown_figures
 from quadsim.vehicle.parameters import VehicleParams
 
@@ -52,9 +53,30 @@ def test_the_controller_rolls_towards_what_it_is_asked_for():
     )
 
 
+def test_noise_has_the_density_that_is_asked_for():
+    spectrum = SpectrumParams(hz=(10.0, 100.0), density=((0.1, 0.1), (0.01, 1.0)))
+    made = coloured_noise(100_000, spectrum, np.random.default_rng(1))
+    at_hz, power = welch(made, 1.0 / STEP_S, nperseg=1000, axis=0)
+    for hz, flat, rising in ((4.0, 0.1, 0.01), (31.6, 0.1, 0.1), (80.0, 0.1, 0.64), (150, 0.1, 1)):
+        near = abs(at_hz - hz) < 2.0
+        assert np.sqrt(power[near].mean(axis=0)) == pytest.approx([flat, rising], rel=0.06)
+
+
+def test_a_flight_is_of_the_session_of_its_time_scale():
+    vehicle = load(VehicleParams, find("vehicles", "crazyflie21_closed_loop"))
+    loud = replace(TWIN.sessions[0], rotors=SpectrumParams((10.0,), ((1.0,),) * 4), scale=0.5)
+    twin = replace(TWIN, path=TWIN.path[:1], sessions=(TWIN.sessions[0], loud))
+    spread = {}
+    for scale in (0.55, 1.1):
+        at = Setpoints(scale, 0.0, np.zeros(3), 1.0, np.zeros(1), np.full(1, 3.8))
+        speed = fly_twin(vehicle, twin, at, np.random.default_rng(1)).speed
+        spread[scale] = np.diff(speed, axis=0).std()
+    assert spread[0.55] > 3.0 * spread[1.1]
+
+
 @pytest.fixture(scope="module")
 def flights():
-    """Two flights of a short path by twins that do not shake."""
+    """Two flights of a short path."""
     vehicle = load(VehicleParams, find("vehicles", "crazyflie21_closed_loop"))
     twin = replace(TWIN, path=TWIN.path[:3])
     duration_s = sum(piece[0] for piece in twin.path)
