@@ -74,6 +74,8 @@ ROPE = (
     UnknownFigure("load.rope_length_m", 0.01, 0.3, 0.7),
     *(UnknownFigure(f"load.attachment_B_m[{i}]", 5e-3) for i in range(3)),
 )
+#: Share of the flights' advance ratios up to which the residual of the thrust counts them.
+KNOWN_SHARE = 0.9
 PHYSICS = (
     UnknownFigure("thrust_coefficient_N_s2", 1.5e-6),
     UnknownFigure("rotor.blade_inflow_N_s2", 1e-4, 1.2e-4, 6e-4),
@@ -115,6 +117,14 @@ def bare(vehicle: VehicleParams) -> VehicleParams:
     return replace(vehicle, rotor=rotor, recorder=replace(vehicle.recorder, torque_residual=()))
 
 
+def known_advance_ratio(flights: Sequence[RecordedFlight], vehicle: VehicleParams) -> float:
+    """Air speed over tip speed that the rotors seldom exceed, so that a residual is known there."""
+    tips = [flight.speed * vehicle.rotor.radius_m for flight in flights]
+    airs = [np.linalg.norm(flight.v_W, axis=1)[:, None] for flight in flights]
+    ratios = [(air / tip).ravel() for air, tip in zip(airs, tips, strict=True)]
+    return float(np.quantile(np.concatenate(ratios), KNOWN_SHARE))
+
+
 def fit_kingfisher(
     vehicle: VehicleParams, flights: Sequence[RecordedFlight]
 ) -> tuple[VehicleParams, VehicleParams]:
@@ -123,7 +133,8 @@ def fit_kingfisher(
         bare(vehicle), PHYSICS, wrench_residuals(flights, GRAVITY, 40, 1e9), 15
     ).vehicle
     zeros = (0.0,) * 10
-    rotor = replace(physics.rotor, thrust_residual=zeros)
+    known = known_advance_ratio(flights, physics)
+    rotor = replace(physics.rotor, thrust_residual=zeros, residual_advance_ratio=known)
     recorder = replace(physics.recorder, torque_residual=zeros)
     errors = wrench_residuals(flights, GRAVITY, 8, 1.0 / 30.0)
     begin = replace(physics, rotor=rotor, recorder=recorder)

@@ -151,6 +151,16 @@ class RecorderParams:
     accelerometer_bias_mps2: Annotated[
         Vec3, Spec("that is left in the logged specific force", "m/s^2", ge=-10.0, le=10.0)
     ] = (0.0, 0.0, 0.0)
+    specific_force_cutoff_hz: Annotated[
+        float,
+        Spec(
+            "corner of the low-pass of velocity and acceleration where the logged specific force is"
+            " that of the poses; 0: none",
+            "Hz",
+            ge=0.0,
+            le=90.0,
+        ),
+    ] = 0.0
     imu_delay_s: Annotated[
         float, Spec("by which gyroscope and accelerometer are late", "s", ge=-0.1, le=0.1)
     ] = 0.0
