@@ -34,7 +34,7 @@ from quadsim.lab.identify.shooting import (
     motion_residuals,
     wrench_residuals,
 )
-from quadsim.lab.validate.recorded import RecordedFlight, read_recorded
+from quadsim.lab.validate.recorded import RecordedFlight, as_recorded_by, read_recorded
 from quadsim.lab.validate.residuals import residual_wrench
 from quadsim.lab.validate.validation import (
     JudgedFlight,
@@ -112,9 +112,15 @@ def rms(vectors: np.ndarray[Any, Any]) -> float:
 
 
 def bare(vehicle: VehicleParams) -> VehicleParams:
-    """A vehicle without residuals."""
-    rotor = replace(vehicle.rotor, thrust_residual=())
+    """A vehicle without residuals, and without what belongs to them."""
+    rotor = replace(vehicle.rotor, thrust_residual=(), residual_advance_ratio=0.0)
     return replace(vehicle, rotor=rotor, recorder=replace(vehicle.recorder, torque_residual=()))
+
+
+def poses_felt(vehicle: VehicleParams) -> VehicleParams:
+    """A vehicle of which the log's force was felt where its poses are."""
+    place = vehicle.recorder.imu_position_B_m
+    return replace(vehicle, recorder=replace(vehicle.recorder, pose_position_B_m=place))
 
 
 def known_advance_ratio(flights: Sequence[RecordedFlight], vehicle: VehicleParams) -> float:
@@ -129,9 +135,10 @@ def fit_kingfisher(
     vehicle: VehicleParams, flights: Sequence[RecordedFlight]
 ) -> tuple[VehicleParams, VehicleParams]:
     """The kingfisher by physics alone, and with its residual."""
-    physics = fit_figures(
-        bare(vehicle), PHYSICS, wrench_residuals(flights, GRAVITY, 40, 1e9), 15
-    ).vehicle
+    forces = wrench_residuals(flights, GRAVITY, 40, 1e9)
+    recorder = replace(vehicle.recorder, pose_position_B_m=(0.0, 0.0, 0.0))
+    first = fit_figures(bare(replace(vehicle, recorder=recorder)), PHYSICS, forces, 15)
+    physics = fit_figures(poses_felt(first.vehicle), PHYSICS, forces, 15).vehicle
     zeros = (0.0,) * 10
     known = known_advance_ratio(flights, physics)
     rotor = replace(physics.rotor, thrust_residual=zeros, residual_advance_ratio=known)
@@ -152,7 +159,10 @@ def kingfisher(folder: Path) -> str:
     pooled, samples = np.zeros(7), 0
     for k, flight in enumerate(flights):
         both = fit_kingfisher(vehicle, [*flights[:k], *flights[k + 1 :]])
-        left = [residual_wrench(flight, each, GRAVITY) for each in (*both, vehicle)]
+        left = [
+            residual_wrench(as_recorded_by(flight, each.recorder), each, GRAVITY)
+            for each in (*both, vehicle)
+        ]
         force, torque = ([rms(part) for part in parts] for parts in zip(
             *((each.force, each.torque) for each in left), strict=True))  # fmt: skip
         row = np.array([NEUROBEM[k][0], *force, NEUROBEM[k][1], *torque[1:]])

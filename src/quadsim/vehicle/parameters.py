@@ -136,6 +136,9 @@ class RecorderParams:
     imu_position_B_m: Annotated[
         Vec3, Spec("of the accelerometer from the centre of mass", "m", ge=-10.0, le=10.0)
     ] = (0.0, 0.0, 0.0)
+    pose_position_B_m: Annotated[
+        Vec3, Spec("of the pose from outside from the centre of mass", "m", ge=-10.0, le=10.0)
+    ] = (0.0, 0.0, 0.0)
     mount_rad: Annotated[
         Vec3,
         Spec(
@@ -154,8 +157,7 @@ class RecorderParams:
     specific_force_cutoff_hz: Annotated[
         float,
         Spec(
-            "corner of the low-pass of velocity and acceleration where the logged specific force is"
-            " that of the poses; 0: none",
+            "corner of each derivative's low-pass where specific force is that of poses; 0: none",
             "Hz",
             ge=0.0,
             le=90.0,

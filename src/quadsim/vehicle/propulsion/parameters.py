@@ -117,7 +117,7 @@ class RotorParams:
     residual_advance_ratio: Annotated[
         float,
         Spec(
-            "air speed over tip speed beyond which thrust_residual stays as it is there; 0: none",
+            "air speed over tip speed beyond which thrust_residual stays; 0: none",
             "1",
             ge=0.0,
             le=10.0,

@@ -27,7 +27,7 @@ from quadsim.lab.validate.bounds import (
     coverage_of,
     error_bounds,
 )
-from quadsim.lab.validate.recorded import read_recorded, turn
+from quadsim.lab.validate.recorded import as_recorded_by, read_recorded, turn
 from quadsim.lab.validate.residuals import predict_flight, residual_wrench
 
 GRAVITY = 9.80665
@@ -88,6 +88,19 @@ def test_a_force_that_was_made_of_smoothed_poses_is_compared_as_it_was_made(flig
     told = residual_wrench(replace(logged, recorder=recorder), crazyflie(), GRAVITY).force
     assert rms(told[inner]) < 0.002 * weight
     assert rms(residual_wrench(logged, crazyflie(), GRAVITY).force[inner]) > 0.01 * weight
+
+
+def test_poses_of_a_point_off_the_centre_are_brought_there(flight):
+    arm_B = (0.02, -0.04, 0.03)
+    off_W = turn(flight.q_WB).apply(np.tile(arm_B, (len(flight), 1)))
+    swing_W = np.gradient(off_W, flight.dt_s, axis=0)
+    seen = replace(flight, p_W=flight.p_W + off_W, v_W=flight.v_W + swing_W)
+    found = as_recorded_by(seen, replace(flight.recorder, pose_position_B_m=arm_B))
+    inner = slice(100, -100)
+    assert found.p_W == pytest.approx(flight.p_W, abs=1e-12)
+    assert rms((found.v_W - flight.v_W)[inner]) < 0.1 * rms(swing_W[inner])
+    back = as_recorded_by(found, flight.recorder)
+    assert back.p_W == pytest.approx(seen.p_W, abs=1e-12)
 
 
 def test_free_fall_of_a_prediction_is_a_parabola(flight):
