@@ -140,7 +140,8 @@ def rotor_wrench(
             share = 1.0
             if rotor.residual_advance_ratio > 0.0:
                 known = rotor.residual_advance_ratio * rotor.radius_m * speed
-                share = min(known / (math.sqrt(V * V + w * w) + 1e-6), 1.0)
+                if V * V + w * w > known * known:
+                    share = known / math.sqrt(V * V + w * w)
             thrust += _residual(
                 speed, share * u, share * v, share * w, share * V, r_B, rotor.thrust_residual
             )
