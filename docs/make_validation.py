@@ -34,7 +34,7 @@ from quadsim.lab.identify.shooting import (
     motion_residuals,
     wrench_residuals,
 )
-from quadsim.lab.validate.recorded import RecordedFlight, read_recorded
+from quadsim.lab.validate.recorded import RecordedFlight, as_recorded_by, read_recorded
 from quadsim.lab.validate.residuals import residual_wrench
 from quadsim.lab.validate.validation import (
     JudgedFlight,
@@ -74,6 +74,8 @@ ROPE = (
     UnknownFigure("load.rope_length_m", 0.01, 0.3, 0.7),
     *(UnknownFigure(f"load.attachment_B_m[{i}]", 5e-3) for i in range(3)),
 )
+#: Share of the flights' advance ratios up to which the residual of the thrust counts them.
+KNOWN_SHARE = 0.9
 PHYSICS = (
     UnknownFigure("thrust_coefficient_N_s2", 1.5e-6),
     UnknownFigure("rotor.blade_inflow_N_s2", 1e-4, 1.2e-4, 6e-4),
@@ -110,20 +112,36 @@ def rms(vectors: np.ndarray[Any, Any]) -> float:
 
 
 def bare(vehicle: VehicleParams) -> VehicleParams:
-    """A vehicle without residuals."""
-    rotor = replace(vehicle.rotor, thrust_residual=())
+    """A vehicle without residuals, and without what belongs to them."""
+    rotor = replace(vehicle.rotor, thrust_residual=(), residual_advance_ratio=0.0)
     return replace(vehicle, rotor=rotor, recorder=replace(vehicle.recorder, torque_residual=()))
+
+
+def poses_felt(vehicle: VehicleParams) -> VehicleParams:
+    """A vehicle of which the log's force was felt where its poses are."""
+    place = vehicle.recorder.imu_position_B_m
+    return replace(vehicle, recorder=replace(vehicle.recorder, pose_position_B_m=place))
+
+
+def known_advance_ratio(flights: Sequence[RecordedFlight], vehicle: VehicleParams) -> float:
+    """Air speed over tip speed that the rotors seldom exceed, so that a residual is known there."""
+    tips = [flight.speed * vehicle.rotor.radius_m for flight in flights]
+    airs = [np.linalg.norm(flight.v_W, axis=1)[:, None] for flight in flights]
+    ratios = [(air / tip).ravel() for air, tip in zip(airs, tips, strict=True)]
+    return float(np.quantile(np.concatenate(ratios), KNOWN_SHARE))
 
 
 def fit_kingfisher(
     vehicle: VehicleParams, flights: Sequence[RecordedFlight]
 ) -> tuple[VehicleParams, VehicleParams]:
     """The kingfisher by physics alone, and with its residual."""
-    physics = fit_figures(
-        bare(vehicle), PHYSICS, wrench_residuals(flights, GRAVITY, 40, 1e9), 15
-    ).vehicle
+    forces = wrench_residuals(flights, GRAVITY, 40, 1e9)
+    recorder = replace(vehicle.recorder, pose_position_B_m=(0.0, 0.0, 0.0))
+    first = fit_figures(bare(replace(vehicle, recorder=recorder)), PHYSICS, forces, 15)
+    physics = fit_figures(poses_felt(first.vehicle), PHYSICS, forces, 15).vehicle
     zeros = (0.0,) * 10
-    rotor = replace(physics.rotor, thrust_residual=zeros)
+    known = known_advance_ratio(flights, physics)
+    rotor = replace(physics.rotor, thrust_residual=zeros, residual_advance_ratio=known)
     recorder = replace(physics.recorder, torque_residual=zeros)
     errors = wrench_residuals(flights, GRAVITY, 8, 1.0 / 30.0)
     begin = replace(physics, rotor=rotor, recorder=recorder)
@@ -141,7 +159,10 @@ def kingfisher(folder: Path) -> str:
     pooled, samples = np.zeros(7), 0
     for k, flight in enumerate(flights):
         both = fit_kingfisher(vehicle, [*flights[:k], *flights[k + 1 :]])
-        left = [residual_wrench(flight, each, GRAVITY) for each in (*both, vehicle)]
+        left = [
+            residual_wrench(as_recorded_by(flight, each.recorder), each, GRAVITY)
+            for each in (*both, vehicle)
+        ]
         force, torque = ([rms(part) for part in parts] for parts in zip(
             *((each.force, each.torque) for each in left), strict=True))  # fmt: skip
         row = np.array([NEUROBEM[k][0], *force, NEUROBEM[k][1], *torque[1:]])

@@ -136,6 +136,9 @@ class RecorderParams:
     imu_position_B_m: Annotated[
         Vec3, Spec("of the accelerometer from the centre of mass", "m", ge=-10.0, le=10.0)
     ] = (0.0, 0.0, 0.0)
+    pose_position_B_m: Annotated[
+        Vec3, Spec("of the pose from outside from the centre of mass", "m", ge=-10.0, le=10.0)
+    ] = (0.0, 0.0, 0.0)
     mount_rad: Annotated[
         Vec3,
         Spec(
@@ -151,6 +154,15 @@ class RecorderParams:
     accelerometer_bias_mps2: Annotated[
         Vec3, Spec("that is left in the logged specific force", "m/s^2", ge=-10.0, le=10.0)
     ] = (0.0, 0.0, 0.0)
+    specific_force_cutoff_hz: Annotated[
+        float,
+        Spec(
+            "corner of each derivative's low-pass where specific force is that of poses; 0: none",
+            "Hz",
+            ge=0.0,
+            le=90.0,
+        ),
+    ] = 0.0
     imu_delay_s: Annotated[
         float, Spec("by which gyroscope and accelerometer are late", "s", ge=-0.1, le=0.1)
     ] = 0.0

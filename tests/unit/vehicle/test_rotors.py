@@ -563,6 +563,23 @@ def test_residuals_are_the_sums_that_they_say():
     assert (with_one[1] - without[1])[:2] == pytest.approx(expected, rel=1e-6)
 
 
+def test_a_residual_stays_beyond_the_advance_ratio_of_its_flights():
+    c = tuple(np.random.default_rng(4).normal(0.0, 1e-4, 10))
+    rotor = replace(PLAIN.rotor, thrust_residual=c)
+    bounded = replace(rotor, residual_advance_ratio=0.1)
+    speeds, way = np.full(4, 700.0), np.array([4.0, -3.0, 1.5])
+    edge = 0.1 * rotor.radius_m * 700.0 / np.linalg.norm(way) * way
+
+    def added(rotor, air):
+        return (
+            wrench(replace(PLAIN, rotor=rotor), speeds, air)[0][2]
+            - wrench(PLAIN, speeds, air)[0][2]
+        )
+
+    assert added(bounded, 0.9 * edge) == pytest.approx(added(rotor, 0.9 * edge), rel=1e-6)
+    assert added(bounded, 1.5 * edge) == pytest.approx(added(rotor, edge), rel=1e-6)
+
+
 def test_figures_that_the_inflow_model_does_not_use_are_refused():
     with pytest.raises(InputError, match="inflow_N_s2 with linear"):
         RotorParams(inflow_model="momentum", inflow_N_s2=1e-4)

@@ -110,6 +110,14 @@ def _columns(at_s: Array, known_s: Array, values: Array) -> Array:
     return np.stack([np.interp(at_s, known_s, column) for column in values.T], axis=1)
 
 
+def _moved(
+    p_W: Array, v_W: Array, attitude: Rotation, w_B: Array, arm_B: Array
+) -> tuple[Array, Array]:
+    """Position and velocity of the point that is ``arm_B`` off, in m in body axes."""
+    swing_B = np.cross(w_B, arm_B)
+    return p_W + attitude.as_matrix() @ arm_B, v_W + attitude.apply(swing_B)
+
+
 def _near(at_s: Array, known_s: Array) -> NDArray[np.bool_]:
     """Times between samples that are close to each other."""
     after = np.clip(np.searchsorted(known_s, at_s), 1, len(known_s) - 1)
@@ -339,6 +347,7 @@ def read_recorded(bag: Bag, namespace: str, vehicle: VehicleParams) -> RecordedF
     else:
         attitude = _levelled(attitude, p_W, f_B, dt_s, log.notes)
         p_W, v_W, attitude, w_B = smoothed_motion(p_W, attitude, w_B, f_B, dt_s, log.notes)
+    p_W, v_W = _moved(p_W, v_W, attitude, w_B, -np.array(recorder.pose_position_B_m))
     given_s, given = reader.rows("ground_truth/accel", "geometry_msgs/msg/AccelStamped", "w_dot")
     told = len(given) > 0 and np.isfinite(given).all() and np.abs(given).max() > 0.0
     w_dot_B = _columns(time_s, given_s, given) if told else _slope(w_B, dt_s, RATE_SLOPE_S)
@@ -377,15 +386,21 @@ def as_recorded_by(flight: RecordedFlight, recorder: RecorderParams) -> Recorded
         x, y, _ = bias_mps2 / GRAVITY_MPS2
         remount = Rotation.from_rotvec([-y, x, 0.0]) * remount
     bias_radps = np.subtract(recorder.gyroscope_bias_radps, was.gyroscope_bias_radps)
+    p_W, v_W = _moved(
+        flight.p_W, flight.v_W, turn(flight.q_WB), flight.w_B, np.array(was.pose_position_B_m)
+    )
     attitude = turn(flight.q_WB) * remount
     if recorder.pose_delay_s != was.pose_delay_s:
         attitude = Slerp(time_s, attitude)(np.clip(motion_s, time_s[0], time_s[-1]))
+    w_B = _columns(imu_s, time_s, flight.w_B) - bias_radps
+    p_W, v_W = (_columns(motion_s, time_s, each) for each in (p_W, v_W))
+    p_W, v_W = _moved(p_W, v_W, attitude, w_B, -np.array(recorder.pose_position_B_m))
     return replace(
         flight,
-        p_W=_columns(motion_s, time_s, flight.p_W),
-        v_W=_columns(motion_s, time_s, flight.v_W),
+        p_W=p_W,
+        v_W=v_W,
         q_WB=np.roll(attitude.as_quat(), 1, axis=1),
-        w_B=_columns(imu_s, time_s, flight.w_B) - bias_radps,
+        w_B=w_B,
         f_B=_columns(imu_s, time_s, flight.f_B) - bias_mps2,
         w_dot_B=_columns(imu_s, time_s, flight.w_dot_B),
         speed=_columns(rotor_s, time_s, flight.speed),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.signal import butter, sosfiltfilt
 
 from quadsim.lab.validate.kernels import make_model, predicted, wrenches
 from quadsim.lab.validate.recorded import RecordedFlight, turn
@@ -50,10 +51,28 @@ def residual_wrench(flight: RecordedFlight, vehicle: VehicleParams, gravity_mps2
     torque = inertia * flight.w_dot_B + np.cross(w_B, inertia * w_B)
     r_B = np.array(vehicle.recorder.imu_position_B_m)
     lever = np.cross(flight.w_dot_B, r_B) + np.cross(w_B, np.cross(w_B, r_B))
-    force = vehicle.mass_kg * (flight.f_B - lever) - _rope_force(flight, vehicle, gravity_mps2)
+    there = modelled[:, :3] + vehicle.mass_kg * lever + _rope_force(flight, vehicle, gravity_mps2)
+    force = vehicle.mass_kg * flight.f_B - as_logged(flight, there)
     good = flight.free & np.isfinite(torque).all(axis=1)
     rows = np.flatnonzero(good)
-    return Wrench((force - modelled[:, :3])[rows], (torque - modelled[:, 3:])[rows], rows)
+    return Wrench(force[rows], (torque - modelled[:, 3:])[rows], rows)
+
+
+def as_logged(flight: RecordedFlight, force_B: Array) -> Array:
+    """(N, 3) what the log has of a force in N, body axes.
+
+    Poses that were differentiated twice, in the world's axes and with a low-pass (Butterworth of
+    second order, forwards and backwards) each time, show it without its quick part.
+    """
+    cutoff_hz = flight.recorder.specific_force_cutoff_hz
+    if cutoff_hz <= 0.0:
+        return force_B
+    low_pass = butter(2, cutoff_hz, fs=1.0 / flight.dt_s, output="sos")
+    attitude = turn(flight.q_WB)
+    force_W = attitude.apply(force_B)
+    for _ in range(2):
+        force_W = sosfiltfilt(low_pass, force_W, axis=0)
+    return np.asarray(attitude.apply(force_W, inverse=True))
 
 
 def _rope_force(flight: RecordedFlight, vehicle: VehicleParams, gravity_mps2: float) -> Array:

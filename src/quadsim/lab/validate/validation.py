@@ -18,6 +18,7 @@ from quadsim.lab.validate.residuals import (
     HORIZONS_S,
     Prediction,
     Wrench,
+    as_logged,
     predict_flight,
     residual_wrench,
     wrench_of,
@@ -209,7 +210,8 @@ def _bands(
     """Specific force by bands of frequency: recorded, and of the vehicle without vibration."""
     if not np.isfinite(flight.f_B).all():
         return []
-    modelled = wrench_of(flight, vehicle, gravity_mps2)[:, :3] / vehicle.mass_kg
+    force_B = wrench_of(flight, vehicle, gravity_mps2)[:, :3]
+    modelled = as_logged(flight, force_B) / vehicle.mass_kg
     rate_hz = 1.0 / flight.dt_s
     length = min(len(flight), round(4.0 * rate_hz))
     spectra = []

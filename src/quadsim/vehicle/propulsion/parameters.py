@@ -114,6 +114,15 @@ class RotorParams:
         tuple[float, ...],
         Spec("what data add to the thrust, 10 numbers; none: nothing", max_items=RESIDUAL_FEATURES),
     ] = ()
+    residual_advance_ratio: Annotated[
+        float,
+        Spec(
+            "air speed over tip speed beyond which thrust_residual stays; 0: none",
+            "1",
+            ge=0.0,
+            le=10.0,
+        ),
+    ] = 0.0
     torque_residual: Annotated[
         tuple[float, ...],
         Spec(

@@ -20,6 +20,7 @@ hover. The force in the disc gains ``-k_f f (u, v)``, what the inclined lift of 
 ``thrust_residual`` adds to the thrust of each rotor what data show beyond this, linear in
 ``W^2, W w, W V, w^2, w V, V^2, u^2 - v^2, W V d, V^2 d, w V d``: V is the air speed in the disc, d
 how far downstream of the centre of mass the hub is, by which the wakes of other rotors are told.
+Where the air speed over the tip speed exceeds ``residual_advance_ratio``, it counts as that ratio.
 ``torque_residual`` adds to the roll torque ``y (c0 W^2 + c1 W w + c2 W V) + (c3 W + c4 w) v`` of
 each rotor at (x, y), to the pitch torque ``-x (c5 W^2 + c6 W w + c7 W V) - (c8 W + c9 w) u``. With
 16 numbers the roll gains ``c10 W w + c11 w u + c12 y u^2``, the pitch
@@ -136,7 +137,14 @@ def rotor_wrench(
         if rotor.thrust_residual_count > 0 or rotor.torque_residual_count > 0:
             V = math.sqrt(u * u + v * v)
         if rotor.thrust_residual_count > 0:
-            thrust += _residual(speed, u, v, w, V, r_B, rotor.thrust_residual)
+            share = 1.0
+            if rotor.residual_advance_ratio > 0.0:
+                known = rotor.residual_advance_ratio * rotor.radius_m * speed
+                if V * V + w * w > known * known:
+                    share = known / math.sqrt(V * V + w * w)
+            thrust += _residual(
+                speed, share * u, share * v, share * w, share * V, r_B, rotor.thrust_residual
+            )
         tilt = flapping * speed / max(speed * speed, idle * idle)
         side += tilt * thrust
         rolling = params.rotor_directions[i] * params.rolling_moment_N_s2 * speed

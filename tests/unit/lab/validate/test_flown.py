@@ -31,7 +31,7 @@ def test_the_kingfisher_explains_neurobems_flights():
     names = ("170320seg2", "171908seg2", "172600seg1", "104803seg2")
     paths = [FLIGHTS / "neurobem" / f"bemnn20210218{name}.mat" for name in names[:3]]
     found = judged("kingfisher", [*paths, FLIGHTS / "neurobem" / f"bemnn20210223{names[3]}.mat"])
-    assert found["force_rmse_n"] < 0.50  # NeuroBEM 0.49; left out of the fit 0.52
+    assert found["force_rmse_n"] < 0.44  # NeuroBEM 0.456; left out of the fit 0.451
     assert found["torque_rmse_nm"] < 0.0200
     # NeuroBEM's own, below 7 m/s
     assert found["logs"][0]["force_rmse_n"] < 0.250

@@ -27,7 +27,7 @@ from quadsim.lab.validate.bounds import (
     coverage_of,
     error_bounds,
 )
-from quadsim.lab.validate.recorded import read_recorded
+from quadsim.lab.validate.recorded import as_recorded_by, read_recorded, turn
 from quadsim.lab.validate.residuals import predict_flight, residual_wrench
 
 GRAVITY = 9.80665
@@ -71,6 +71,36 @@ def test_a_heavier_vehicle_is_found_out(flight):
     left = residual_wrench(flight, heavier, GRAVITY)
     # measured as 5 % more mass under the same specific force
     assert left.force[:, 2].mean() == pytest.approx(0.05 * crazyflie().mass_kg * GRAVITY, rel=0.03)
+
+
+def test_a_force_that_was_made_of_smoothed_poses_is_compared_as_it_was_made(flight):
+    attitude = turn(flight.q_WB)
+    f_W = attitude.apply(flight.f_B)
+    at_hz = np.fft.rfftfreq(2 * len(f_W), flight.dt_s)
+    mirrored = np.fft.rfft(np.vstack([f_W, f_W[::-1]]), axis=0)
+    passed = 1.0 / (
+        1.0 + (np.tan(np.pi * at_hz * flight.dt_s) / np.tan(np.pi * 3.0 * flight.dt_s)) ** 4
+    )
+    slow_W = np.fft.irfft(mirrored * passed[:, None] ** 2, axis=0)[: len(f_W)]
+    logged = replace(flight, f_B=attitude.apply(slow_W, inverse=True))
+    recorder = replace(flight.recorder, specific_force_cutoff_hz=3.0)
+    inner, weight = slice(200, -200), crazyflie().mass_kg * GRAVITY
+    told = residual_wrench(replace(logged, recorder=recorder), crazyflie(), GRAVITY).force
+    assert rms(told[inner]) < 0.002 * weight
+    assert rms(residual_wrench(logged, crazyflie(), GRAVITY).force[inner]) > 0.01 * weight
+
+
+def test_poses_of_a_point_off_the_centre_are_brought_there(flight):
+    arm_B = (0.02, -0.04, 0.03)
+    off_W = turn(flight.q_WB).apply(np.tile(arm_B, (len(flight), 1)))
+    swing_W = np.gradient(off_W, flight.dt_s, axis=0)
+    seen = replace(flight, p_W=flight.p_W + off_W, v_W=flight.v_W + swing_W)
+    found = as_recorded_by(seen, replace(flight.recorder, pose_position_B_m=arm_B))
+    inner = slice(100, -100)
+    assert found.p_W == pytest.approx(flight.p_W, abs=1e-12)
+    assert rms((found.v_W - flight.v_W)[inner]) < 0.1 * rms(swing_W[inner])
+    back = as_recorded_by(found, flight.recorder)
+    assert back.p_W == pytest.approx(seen.p_W, abs=1e-12)
 
 
 def test_free_fall_of_a_prediction_is_a_parabola(flight):
