@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import cumulative_trapezoid
-from scipy.ndimage import median_filter
+from scipy.ndimage import binary_dilation, median_filter
 from scipy.signal import savgol_filter
 from scipy.spatial.transform import Rotation, Slerp
 
@@ -40,8 +40,8 @@ LEVEL_S, TILTED_RAD = 1.0, 0.02
 #: Gravity by which they are levelled.
 GRAVITY_MPS2 = 9.81
 #: An attitude that is farther than this from the median over a time jumps, rad, s; the median is of
-#: samples so far apart, s.
-JUMP_RAD, JUMP_S, THIN_S = 0.15, 10.0, 0.1
+#: samples so far apart, s; so long before and behind a jump attitudes are on their way, s.
+JUMP_RAD, JUMP_S, THIN_S, EDGE_S = 0.15, 10.0, 0.1, 0.05
 #: Farthest that two samples may be apart for what lies between to be known, s.
 FARTHEST_S = 0.1
 #: A flight is free above this height over its lowest point, where that is on the ground, m.
@@ -143,6 +143,7 @@ def _without_jumps(apart: Array, dt_s: float, notes: list[str]) -> Array:
     usual = _columns(places, places[thin], usual)
     bad = np.linalg.norm(apart - usual, axis=1) > 0.5 * JUMP_RAD
     if bad.any():
+        bad = binary_dilation(bad, iterations=round(EDGE_S / dt_s))
         notes.append(f"{100 * bad.mean():.2g} % of the attitudes jump against the gyroscope")
         apart = _columns(places, places[~bad], apart[~bad])
     return apart
@@ -347,6 +348,7 @@ def read_recorded(bag: Bag, namespace: str, vehicle: VehicleParams) -> RecordedF
         _load(reader, time_s), near & _near(time_s, pose_s) & _near(time_s, motor_s),
         recorder, not moving and bool(np.isfinite(f_B).all()), tuple(log.notes),
     )  # fmt: skip
+    flight = _of_centre(flight, np.array(recorder.pose_position_B_m))
     return replace(flight, free=flight.free & _flies(flight))
 
 
@@ -359,6 +361,21 @@ def _note_odd_rotors(speed: Array, notes: list[str]) -> None:
         for i, share in enumerate(shares.tolist())
         if share < ODD_SHARE
     ]
+
+
+def _of_centre(flight: RecordedFlight, pose_B: Array) -> RecordedFlight:
+    """A flight whose poses were of a point at ``pose_B``, in m, with the centre's own motion.
+
+    With the IMU's help the arm was smoothed like the positions, by which its rate is known, too.
+    """
+    if not pose_B.any():
+        return flight
+    attitude = turn(flight.q_WB)
+    arm_W, rate_W = attitude.apply(pose_B), attitude.apply(np.cross(flight.w_B, pose_B))
+    if flight.levelled:
+        rate_W = _slope(arm_W, flight.dt_s, POSITION_S)
+        arm_W = _smooth(arm_W, flight.dt_s, POSITION_S)
+    return replace(flight, p_W=flight.p_W - arm_W, v_W=flight.v_W - rate_W)
 
 
 def as_recorded_by(flight: RecordedFlight, recorder: RecorderParams) -> RecordedFlight:
@@ -378,7 +395,7 @@ def as_recorded_by(flight: RecordedFlight, recorder: RecorderParams) -> Recorded
     attitude = turn(flight.q_WB) * remount
     if recorder.pose_delay_s != was.pose_delay_s:
         attitude = Slerp(time_s, attitude)(np.clip(motion_s, time_s[0], time_s[-1]))
-    return replace(
+    moved = replace(
         flight,
         p_W=_columns(motion_s, time_s, flight.p_W),
         v_W=_columns(motion_s, time_s, flight.v_W),
@@ -391,6 +408,7 @@ def as_recorded_by(flight: RecordedFlight, recorder: RecorderParams) -> Recorded
         load=_columns(motion_s, time_s, flight.load),
         recorder=recorder,
     )
+    return _of_centre(moved, np.subtract(recorder.pose_position_B_m, was.pose_position_B_m))
 
 
 def _felt(
