@@ -21,10 +21,6 @@ FLIGHTS = next((each for each in BESIDE if each.is_dir()), Path("shared") / "dat
 #: Milliseconds between two rows, and rows between two poses.
 STEP_MS, POSE_EVERY = 2, 5
 
-#: Flights that others recorded; they state no licence, so that they are no part of the project.
-BESIDE = (parent / "shared" / "data" for parent in Path(__file__).resolve().parents)
-FLIGHTS = next((each for each in BESIDE if each.is_dir()), Path("shared") / "data")
-
 
 def usd_log(events: list[tuple[str, list[tuple[str, str]], list[tuple]]]) -> bytes:
     """A uSD log, version 2: of each event its name, variables with codes, rows of µs and values."""
@@ -56,12 +52,15 @@ def write_flight(
     shown: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0),
     swing: float = 0.06,
     lost: float = 0.0,
+    pose_B_m: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    torque_B_Nm: np.ndarray | None = None,
 ) -> None:
     """Fly a vehicle with smooth random rotor speeds about hover, and write what it would log.
 
     The poses are those of axes that ``mount_rad`` turns into the vehicle's; ``shown`` is what the
     sensors of the rotors show of their speeds. Rotors swing by a share of their speed, and a share
-    of the poses is lost.
+    of the poses is lost. Positions are of a point at ``pose_B_m``. Row by row of the log,
+    ``torque_B_Nm`` acts besides.
     """
     mount = Rotation.from_rotvec(mount_rad)
     rng = np.random.default_rng(seed)
@@ -87,7 +86,10 @@ def write_flight(
         fast.append((micro, *rates, *g, *rpm))
         if k % POSE_EVERY == 0 and (not lost or rng.random() > lost):
             pose = Rotation.from_quat(np.roll(q_WB, -1)) * mount.inv()
-            poses.append((micro, *truth["p_W"], *pose.as_quat()))
+            seen_W = truth["p_W"] + _matrix(q_WB) @ pose_B_m
+            poses.append((micro, *seen_W, *pose.as_quat()))
+        if torque_B_Nm is not None:
+            fleet.set_external_wrench(0, (0.0, 0.0, 0.0), torque_B_Nm[k])
         fleet.step_to(stamp_ns + STEP_MS * 1_000_000)
     names = [f"{kind}.{axis}" for kind in ("gyro", "acc") for axis in "xyz"]
     variables = [(name, "d") for name in (*names, "rpm.m1", "rpm.m2", "rpm.m3", "rpm.m4")]

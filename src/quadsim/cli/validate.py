@@ -44,6 +44,10 @@ class ValidateOptions:
         le=60.0,
         flags="--trim",
     )
+    fades: bool = option(
+        True, "let the rest of that torque fade as the vehicle's recorder.torque_memory says",
+        flags="--fade/--no-fade",
+    )  # fmt: skip
     level: float = option(0.9, "of the bounds on the prediction error", "1", gt=0.0, lt=1.0)
     tolerance_m: float = option(
         0.25, "error of position beyond which a prediction is not to be trusted", "m", gt=0.0,
@@ -87,7 +91,7 @@ def validate(options: ValidateOptions) -> int:
         raise InputError(f"{options.output}: exists already; name a new file with --output")
     vehicle = load(VehicleParams, find("vehicles", options.vehicle))
     settings = ValidationSettings(
-        options.gravity_mps2, options.trim_s, options.level, options.tolerance_m
+        options.gravity_mps2, options.trim_s, options.level, options.tolerance_m, options.fades
     )
     twin = load(TwinParams, find("twins", options.closed_loop)) if options.closed_loop else None
     judged: list[JudgedFlight] = []

@@ -20,6 +20,9 @@ from quadsim.vehicle.propulsion.parameters import (
     check_torque_residual,
 )
 
+#: Most steps back of the torque's memory.
+TORQUE_STEPS = 6
+
 
 @dataclass(frozen=True)
 class ContactParams:
@@ -132,7 +135,8 @@ class RecorderParams:
     predicts such flights, but it takes from the rotors some of their effect.
     """
 
-    torque_residual_count: ClassVar[int]  # in kernels
+    torque_residual_count: ClassVar[int]  # in kernels, as the next
+    torque_memory_count: ClassVar[int]
     imu_position_B_m: Annotated[
         Vec3, Spec("of the accelerometer from the centre of mass", "m", ge=-10.0, le=10.0)
     ] = (0.0, 0.0, 0.0)
@@ -179,10 +183,23 @@ class RecorderParams:
             max_items=TORQUE_FEATURES,
         ),
     ] = ()
+    torque_memory: Annotated[
+        tuple[float, ...],
+        Spec(
+            "by which the torque left by the file continues: autoregression of means over 20 ms,"
+            " the last one first; for roll and pitch, then as many for yaw",
+            "1",
+            max_items=2 * TORQUE_STEPS,
+            ge=-10.0,
+            le=10.0,
+        ),
+    ] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a residual that lacks features."""
+        """Refuse a residual that lacks features, and a memory of one axis alone."""
         check_torque_residual(self.torque_residual)
+        if len(self.torque_memory) % 2:
+            raise InputError(f"torque_memory: {len(self.torque_memory)} numbers; allowed: even")
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ from quadsim.lab.identify.shooting import (
     wrench_residuals,
 )
 from quadsim.lab.parameter_text import parameter_lines, rounded
-from quadsim.lab.validate.recorded import RecordedFlight
+from quadsim.lab.validate.disturbance import torque_memory
+from quadsim.lab.validate.recorded import RecordedFlight, as_recorded_by
 from quadsim.vehicle.parameters import VehicleParams
 
 Array = NDArray[np.float64]
@@ -236,7 +237,15 @@ def identify_flights(
         if not left:
             break
         fit = fit_figures(_with_file(fit, worst, vehicle), left, errors, 6, noisier)
-    return FlightsFit(fit, kept, vehicle)
+    return FlightsFit(_with_memory(fit, flights, gravity_mps2), kept, vehicle)
+
+
+def _with_memory(fit: Fit, flights: Sequence[RecordedFlight], gravity_mps2: float) -> Fit:
+    """A fit whose vehicle knows how the torque that it leaves continues."""
+    best = fit.vehicle
+    moved = [as_recorded_by(flight, best.recorder) for flight in flights]
+    recorder = replace(best.recorder, torque_memory=torque_memory(moved, best, gravity_mps2))
+    return replace(fit, vehicle=replace(best, recorder=recorder))
 
 
 def _with_file(fit: Fit, worst: UnknownFigure, before: VehicleParams) -> VehicleParams:
@@ -310,6 +319,8 @@ def flights_text(
             value = np.reshape(value, (-1, 3)).tolist()
         target = content.setdefault(group, {}) if group else content
         target[key] = rounded(value)
+    memory = list(found.fit.vehicle.recorder.torque_memory)
+    content.setdefault("recorder", {})["torque_memory"] = rounded(memory)
     from_mapping(VehicleParams, content, vehicle_name)
     comments = {name: f"+-{', '.join(parts)}" for name, parts in halves.items()}
     lines = [

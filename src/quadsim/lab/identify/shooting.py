@@ -25,14 +25,11 @@ from scipy.stats import t as student
 
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import flatten, unflatten
+from quadsim.lab.validate.disturbance import acting_torque, block_of
 from quadsim.lab.validate.kernels import make_model, predicted
+from quadsim.lab.validate.prediction import starts_of, state_at
 from quadsim.lab.validate.recorded import RecordedFlight, as_recorded_by, turn
-from quadsim.lab.validate.residuals import (
-    observed_torque,
-    residual_wrench,
-    starts_of,
-    state_at,
-)
+from quadsim.lab.validate.residuals import residual_wrench
 from quadsim.vehicle.parameters import RecorderParams, VehicleParams
 
 Array = NDArray[np.float64]
@@ -44,7 +41,7 @@ CENTRE = "centre_of_mass_B_m"
 _LARGEST = 1e3
 #: Change of the cost, as a share, after which a fit has come to its end.
 CONVERGED = 1e-5
-#: Errors beyond so many times the median count by their size, not by its square.
+#: As of :func:`fit_figures`.
 OUTLYING = 2.0
 #: Errors that count as one, of position in m, velocity in m/s and attitude in rad.
 UNIT_M, UNIT_MPS, UNIT_RAD = 0.02, 0.05, 0.05
@@ -133,6 +130,7 @@ def fit_figures(
     residuals: Residuals,
     most: int = 30,
     noisier: Sequence[Residuals] = (),
+    outlying: float = OUTLYING,
 ) -> Fit:
     """Least squares of what ``residuals`` gives for each flight, with 95 % intervals.
 
@@ -142,6 +140,7 @@ def fit_figures(
         residuals: errors of each flight.
         most: evaluations, those for derivatives not counted.
         noisier: the same with noise once more, whose mean change of the gradient is taken off.
+        outlying: errors beyond so many times the median count by their size, not by its square.
     """
     start = start_figures(vehicle, unknowns)
     size = np.array([unknown.size for unknown in unknowns])
@@ -157,7 +156,7 @@ def fit_figures(
     begin, errors = np.clip(start, low, high) / size, np.concatenate(residuals(vehicle))
     for evaluations in (most - most // 2, most // 2):
         # errors far beyond the scale would be minimised by their sum, which takes long
-        scale = max(1.0, OUTLYING * float(np.median(np.abs(errors))))
+        scale = max(1.0, outlying * float(np.median(np.abs(errors))))
         found = least_squares(
             stacked, begin, bounds=(low / size, high / size), diff_step=1e-4, x_scale=1.0,
             max_nfev=max(evaluations, 1), loss="soft_l1", f_scale=scale, ftol=CONVERGED,
@@ -282,8 +281,9 @@ def _motion_errors(
     wrench = residual_wrench(flight, vehicle, gravity_mps2)
     out = predicted(
         make_model(vehicle, gravity_mps2), flight.speed, flight.dt_s, first,
-        state_at(flight, first), observed_torque(flight, wrench, first, trim_s), every,
-        steps[-1] // every + 1,
+        state_at(flight, first),
+        acting_torque(flight, vehicle, wrench, first, trim_s, steps[-1]), block_of(flight),
+        every, steps[-1] // every + 1,
     )  # fmt: skip
     parts = []
     for step in steps:

@@ -84,6 +84,7 @@ def predict(
     first: Any,
     start: Array,
     torque_B: Array,
+    block: int,
     every: int,
     out: Array,
 ) -> None:
@@ -97,7 +98,8 @@ def predict(
         first: (K,) int64, places of the starts on it.
         start: (K, 19) position, velocity, attitude (w first), rates, and position and velocity of a
             slung load.
-        torque_B: (K, 3) torque in N m that acts besides, as it was seen before each start.
+        torque_B: (K, blocks, 3) torque in N m that acts besides; the last one goes on.
+        block: steps for which each of them acts.
         every: steps between two rows of ``out``.
         out: (K, rows, 16) position, velocity, attitude, and position and velocity of the load.
     """
@@ -108,8 +110,6 @@ def predict(
     for k in range(len(first)):
         for i in range(W + 3):
             x[i] = start[k, i]
-        for i in range(3):
-            vehicle.inputs.external_torque_B_Nm[i] = torque_B[k, i]
         if loaded:
             vehicle.suspension.taut[SLUNG] = 1
             for i in range(6):
@@ -123,6 +123,9 @@ def predict(
                 break
             for step in range(every):
                 at = first[k] + row * every + step
+                acting = min((at - first[k]) // block, torque_B.shape[1] - 1)
+                for i in range(3):
+                    vehicle.inputs.external_torque_B_Nm[i] = torque_B[k, acting, i]
                 for i in range(rotors):
                     change = speed[at + 1, i] - speed[at, i]
                     lag = params.time_constant_up_s if change > 0.0 else params.time_constant_down_s
@@ -147,11 +150,12 @@ def predicted(
     first: Any,
     start: Array,
     torque_B: Array,
+    block: int,
     every: int,
     rows: int,
 ) -> Array:
     """(K, rows, 16) motions of :func:`predict`."""
     out = np.zeros((len(first), rows, 16))
     first = np.ascontiguousarray(first, np.int64)
-    predict(model, EMPTY_SCENE, speed, dt_s, first, start, torque_B, every, out)
+    predict(model, EMPTY_SCENE, speed, dt_s, first, start, torque_B, block, every, out)
     return out

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import cumulative_trapezoid
-from scipy.ndimage import median_filter
+from scipy.ndimage import binary_dilation, median_filter
 from scipy.signal import savgol_filter
 from scipy.spatial.transform import Rotation, Slerp
 
@@ -40,8 +40,8 @@ LEVEL_S, TILTED_RAD = 1.0, 0.02
 #: Gravity by which they are levelled.
 GRAVITY_MPS2 = 9.81
 #: An attitude that is farther than this from the median over a time jumps, rad, s; the median is of
-#: samples so far apart, s.
-JUMP_RAD, JUMP_S, THIN_S = 0.15, 10.0, 0.1
+#: samples so far apart, s; so long before and behind a jump attitudes are on their way, s.
+JUMP_RAD, JUMP_S, THIN_S, EDGE_S = 0.15, 10.0, 0.1, 0.05
 #: Farthest that two samples may be apart for what lies between to be known, s.
 FARTHEST_S = 0.1
 #: A flight is free above this height over its lowest point, where that is on the ground, m.
@@ -110,14 +110,6 @@ def _columns(at_s: Array, known_s: Array, values: Array) -> Array:
     return np.stack([np.interp(at_s, known_s, column) for column in values.T], axis=1)
 
 
-def _moved(
-    p_W: Array, v_W: Array, attitude: Rotation, w_B: Array, arm_B: Array
-) -> tuple[Array, Array]:
-    """Position and velocity of the point that is ``arm_B`` off, in m in body axes."""
-    swing_B = np.cross(w_B, arm_B)
-    return p_W + attitude.as_matrix() @ arm_B, v_W + attitude.apply(swing_B)
-
-
 def _near(at_s: Array, known_s: Array) -> NDArray[np.bool_]:
     """Times between samples that are close to each other."""
     after = np.clip(np.searchsorted(known_s, at_s), 1, len(known_s) - 1)
@@ -153,6 +145,7 @@ def _without_jumps(apart: Array, dt_s: float, notes: list[str]) -> Array:
     usual = _columns(places, places[thin], usual)
     bad = np.linalg.norm(apart - usual, axis=1) > 0.5 * JUMP_RAD
     if bad.any():
+        bad = binary_dilation(bad, iterations=round(EDGE_S / dt_s))
         notes.append(f"{100 * bad.mean():.2g} % of the attitudes jump against the gyroscope")
         apart = _columns(places, places[~bad], apart[~bad])
     return apart
@@ -347,7 +340,6 @@ def read_recorded(bag: Bag, namespace: str, vehicle: VehicleParams) -> RecordedF
     else:
         attitude = _levelled(attitude, p_W, f_B, dt_s, log.notes)
         p_W, v_W, attitude, w_B = smoothed_motion(p_W, attitude, w_B, f_B, dt_s, log.notes)
-    p_W, v_W = _moved(p_W, v_W, attitude, w_B, -np.array(recorder.pose_position_B_m))
     given_s, given = reader.rows("ground_truth/accel", "geometry_msgs/msg/AccelStamped", "w_dot")
     told = len(given) > 0 and np.isfinite(given).all() and np.abs(given).max() > 0.0
     w_dot_B = _columns(time_s, given_s, given) if told else _slope(w_B, dt_s, RATE_SLOPE_S)
@@ -358,6 +350,7 @@ def read_recorded(bag: Bag, namespace: str, vehicle: VehicleParams) -> RecordedF
         _load(reader, time_s), near & _near(time_s, pose_s) & _near(time_s, motor_s),
         recorder, not moving and bool(np.isfinite(f_B).all()), tuple(log.notes),
     )  # fmt: skip
+    flight = _of_centre(flight, np.array(recorder.pose_position_B_m))
     return replace(flight, free=flight.free & _flies(flight))
 
 
@@ -370,6 +363,21 @@ def _note_odd_rotors(speed: Array, notes: list[str]) -> None:
         for i, share in enumerate(shares.tolist())
         if share < ODD_SHARE
     ]
+
+
+def _of_centre(flight: RecordedFlight, pose_B: Array) -> RecordedFlight:
+    """A flight whose poses were of a point at ``pose_B``, in m, with the centre's own motion.
+
+    With the IMU's help the arm was smoothed like the positions, by which its rate is known, too.
+    """
+    if not pose_B.any():
+        return flight
+    attitude = turn(flight.q_WB)
+    arm_W, rate_W = attitude.apply(pose_B), attitude.apply(np.cross(flight.w_B, pose_B))
+    if flight.levelled:
+        rate_W = _slope(arm_W, flight.dt_s, POSITION_S)
+        arm_W = _smooth(arm_W, flight.dt_s, POSITION_S)
+    return replace(flight, p_W=flight.p_W - arm_W, v_W=flight.v_W - rate_W)
 
 
 def as_recorded_by(flight: RecordedFlight, recorder: RecorderParams) -> RecordedFlight:
@@ -386,21 +394,16 @@ def as_recorded_by(flight: RecordedFlight, recorder: RecorderParams) -> Recorded
         x, y, _ = bias_mps2 / GRAVITY_MPS2
         remount = Rotation.from_rotvec([-y, x, 0.0]) * remount
     bias_radps = np.subtract(recorder.gyroscope_bias_radps, was.gyroscope_bias_radps)
-    p_W, v_W = _moved(
-        flight.p_W, flight.v_W, turn(flight.q_WB), flight.w_B, np.array(was.pose_position_B_m)
-    )
+    flight = _of_centre(flight, -np.array(was.pose_position_B_m))
     attitude = turn(flight.q_WB) * remount
     if recorder.pose_delay_s != was.pose_delay_s:
         attitude = Slerp(time_s, attitude)(np.clip(motion_s, time_s[0], time_s[-1]))
-    w_B = _columns(imu_s, time_s, flight.w_B) - bias_radps
-    p_W, v_W = (_columns(motion_s, time_s, each) for each in (p_W, v_W))
-    p_W, v_W = _moved(p_W, v_W, attitude, w_B, -np.array(recorder.pose_position_B_m))
-    return replace(
+    moved = replace(
         flight,
-        p_W=p_W,
-        v_W=v_W,
+        p_W=_columns(motion_s, time_s, flight.p_W),
+        v_W=_columns(motion_s, time_s, flight.v_W),
         q_WB=np.roll(attitude.as_quat(), 1, axis=1),
-        w_B=w_B,
+        w_B=_columns(imu_s, time_s, flight.w_B) - bias_radps,
         f_B=_columns(imu_s, time_s, flight.f_B) - bias_mps2,
         w_dot_B=_columns(imu_s, time_s, flight.w_dot_B),
         speed=_columns(rotor_s, time_s, flight.speed),
@@ -408,6 +411,7 @@ def as_recorded_by(flight: RecordedFlight, recorder: RecorderParams) -> Recorded
         load=_columns(motion_s, time_s, flight.load),
         recorder=recorder,
     )
+    return _of_centre(moved, np.array(recorder.pose_position_B_m))
 
 
 def _felt(

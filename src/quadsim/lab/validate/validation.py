@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,16 +13,9 @@ from numpy.typing import NDArray
 from scipy.signal import welch
 
 from quadsim.lab.validate.bounds import WindowErrors, bound_rows
+from quadsim.lab.validate.prediction import HORIZONS_S, Prediction, predict_flight
 from quadsim.lab.validate.recorded import RecordedFlight
-from quadsim.lab.validate.residuals import (
-    HORIZONS_S,
-    Prediction,
-    Wrench,
-    as_logged,
-    predict_flight,
-    residual_wrench,
-    wrench_of,
-)
+from quadsim.lab.validate.residuals import Wrench, as_logged, residual_wrench, wrench_of
 from quadsim.vehicle.parameters import VehicleParams
 
 Array = NDArray[np.float64]
@@ -42,12 +35,14 @@ class ValidationSettings:
         trim_s: time before a window in which a constant torque is observed; 0: none.
         level: nominal coverage of the bounds.
         tolerance_m: error of position beyond which a prediction is not to be trusted.
+        fades: whether the rest of the torque fades as the file's memory says, in place of ending.
     """
 
     gravity_mps2: float = 9.80665
     trim_s: float = 4.0
     level: float = 0.9
     tolerance_m: float = 0.25
+    fades: bool = True
 
 
 @dataclass(frozen=True)
@@ -64,6 +59,8 @@ def judge_predictions(
     flight: RecordedFlight, vehicle: VehicleParams, settings: ValidationSettings
 ) -> JudgedFlight:
     """Compare a flight with a vehicle's file."""
+    if not settings.fades:
+        vehicle = replace(vehicle, recorder=replace(vehicle.recorder, torque_memory=()))
     return JudgedFlight(
         flight,
         residual_wrench(flight, vehicle, settings.gravity_mps2),
@@ -86,6 +83,7 @@ def report(
         "trust_s": _trust(bounds, names, settings.tolerance_m),
         "tolerance_m": settings.tolerance_m,
         "trim_s": settings.trim_s,
+        "fades": settings.fades and bool(vehicle.recorder.torque_memory),
         "logs": [
             {
                 "log": each.flight.name,

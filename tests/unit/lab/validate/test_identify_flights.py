@@ -182,5 +182,6 @@ def test_identify_writes_a_file_of_several_logs(logs, tmp_path):
     assert mount["file_value"] == 0.0
     found = load(VehicleParams, path)
     assert found.recorder.mount_rad[2] == pytest.approx(mount["value"], rel=1e-4)
+    assert len(found.recorder.torque_memory) == 12
     assert "+-" in path.read_text(encoding="utf-8")
     assert yaml.safe_load(path.read_text(encoding="utf-8"))["mass_kg"] == crazyflie().mass_kg

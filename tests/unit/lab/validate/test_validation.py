@@ -27,8 +27,9 @@ from quadsim.lab.validate.bounds import (
     coverage_of,
     error_bounds,
 )
+from quadsim.lab.validate.prediction import predict_flight
 from quadsim.lab.validate.recorded import as_recorded_by, read_recorded, turn
-from quadsim.lab.validate.residuals import predict_flight, residual_wrench
+from quadsim.lab.validate.residuals import residual_wrench
 
 GRAVITY = 9.80665
 
