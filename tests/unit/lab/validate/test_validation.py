@@ -95,7 +95,8 @@ def test_poses_of_a_point_off_the_centre_are_brought_there(flight):
     arm_B = (0.02, -0.04, 0.03)
     off_W = turn(flight.q_WB).apply(np.tile(arm_B, (len(flight), 1)))
     swing_W = np.gradient(off_W, flight.dt_s, axis=0)
-    seen = replace(flight, p_W=flight.p_W + off_W, v_W=flight.v_W + swing_W)
+    moved = {"p_W": flight.p_W + off_W, "v_W": flight.v_W + swing_W}
+    seen = replace(flight, levelled=False, **moved)
     found = as_recorded_by(seen, replace(flight.recorder, pose_position_B_m=arm_B))
     inner = slice(100, -100)
     assert found.p_W == pytest.approx(flight.p_W, abs=1e-12)
