@@ -14,17 +14,15 @@ from quadsim.base.errors import InputError
 from quadsim.base.parameters import leaves
 from quadsim.lab.identify.alignment import POSE_DELAY, align_recorder
 from quadsim.lab.parameter_text import one_line_yaml
-from quadsim.lab.sensor_check.floor_fit import FloorFit, fit_floor, spectra_of
+from quadsim.lab.sensor_check.density import Density, densities
+from quadsim.lab.sensor_check.floor_fit import FloorFit, fit_floor, low_passed, spectra_of
 from quadsim.lab.sensor_check.line_fit import LineFigure, LineFit
 from quadsim.lab.sensor_check.shaken import ShakenStretch, read_shaken
-from quadsim.lab.sensor_check.whitening import Clock, folded
+from quadsim.lab.sensor_check.whitening import MOTION_HZ, Clock, folded
 from quadsim.sensors.imu import ImuParams
 from quadsim.vehicle.parameters import RecorderParams
 
 Array = NDArray[np.float64]
-
-#: A line that folds below this frequency cannot be told from the motion, Hz.
-MOTION_HZ = 20.0
 
 #: A floor is told apart from nothing by this much, and a spectrum is as fitted within this factor.
 TOLD, ALIKE = 3.0, 1.25
@@ -35,12 +33,13 @@ SENSORS = {"accel": (slice(0, 3), "mps2"), "gyro": (slice(3, 6), "radps")}
 
 @dataclass(frozen=True)
 class FlownFigure:
-    """A figure of the device file, an axis of it, and what is found."""
+    """A figure of the device file, an axis of it, what is found, and of lines what is recorded."""
 
     name: str
     axis: str
     unit: str
     found: LineFigure
+    recorded: float | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,7 @@ class Flown:
         clock: of the rotor speeds.
         pose_delay_s: value, low and high; None where there are no poses to tell it by.
         figures: in the order of the file.
+        spectra: of the noise without the lines.
         notes: what a reader should know.
     """
 
@@ -67,6 +67,7 @@ class Flown:
     clock: Clock
     pose_delay_s: tuple[float, float, float] | None
     figures: tuple[FlownFigure, ...]
+    spectra: tuple[Density, ...]
     notes: tuple[str, ...]
 
     def summary(self) -> dict[str, Any]:
@@ -83,9 +84,11 @@ class Flown:
             "figures": [
                 {"name": each.name, "axis": each.axis, "unit": each.unit, "told": each.found.told,
                  "value": each.found.value, "low": each.found.low,
-                 "high": each.found.high if np.isfinite(each.found.high) else None}
+                 "high": each.found.high if np.isfinite(each.found.high) else None,
+                 "recorded": each.recorded}
                 for each in self.figures
             ],
+            "spectra": [each.summary() for each in self.spectra],
             "notes": self.notes,
         }  # fmt: skip
 
@@ -164,7 +167,7 @@ def fit_stretches(
         for order in dict.fromkeys((1, blades))
         if order not in orders
     ]
-    lines = LineFit(stretches, orders or [1])
+    lines = LineFit(stretches, orders or [1], reference)
     clock = lines.clock() if orders else Clock(1.0, 0.0, np.zeros(2), False)
     if not clock.told:
         notes.append("no line is seen: scale and delay of the rotor speeds are not told")
@@ -180,9 +183,10 @@ def fit_stretches(
         clock = lines.refined(clock)
     notes += [note for name, floor in floors.items() for note in _floor_notes(name, floor)]
     seconds = float(sum(each.time_s[-1] - each.time_s[0] for each in stretches))
-    figures = tuple(_figures(lines, orders, blades, clock, reference, floors))
+    figures = tuple(_figures(lines, orders, blades, clock, floors))
+    noise = tuple(densities(stretches, (1, blades), clock))
     return Flown(
-        (), seconds, spectra.rate_hz, reference, blades, clock, None, figures, tuple(notes)
+        (), seconds, spectra.rate_hz, reference, blades, clock, None, figures, noise, tuple(notes)
     )
 
 
@@ -212,7 +216,7 @@ def _pose_delay(bags: Sequence[Bag], namespace: str) -> tuple[float, float, floa
 
 
 def _figures(
-    lines: LineFit, orders: Sequence[int], blades: int, clock: Clock, reference: float,
+    lines: LineFit, orders: Sequence[int], blades: int, clock: Clock,
     floors: Mapping[str, FloorFit],
 ) -> Iterator[FlownFigure]:  # fmt: skip
     """Figures of the file."""
@@ -225,7 +229,7 @@ def _figures(
         rows: dict[str, list[LineFigure]] = {}
         for k in range(axes.start, axes.stop):
             told = clock.told and len(orders) > 0
-            found = lines.amplitudes(k, clock, reference) if told else []
+            found = lines.amplitudes(k, clock) if told else []
             by_order = dict(zip(orders, found, strict=False))
             rows.setdefault(f"vibration.{sensor}_rotor_{unit}", []).append(by_order.get(1, unknown))
             if blades > 1:
@@ -237,5 +241,8 @@ def _figures(
             for value, low, high in floors[sensor].density.tolist()
         ]  # fmt: skip
         for name, triad in rows.items():
+            order = {"rotor": 1, "blade": blades}.get(name.split("_")[1])
+            line_hz = (order or 0) * clock.scale * lines.reference / (2.0 * np.pi)
             for axis, each in zip("xyz", triad, strict=True):
-                yield FlownFigure(name, axis, units[name], each)
+                seen = each.value * low_passed(line_hz, corner) if order else None
+                yield FlownFigure(name, axis, units[name], each, seen)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -59,10 +60,13 @@ class ShakenStretch:
 
     def phases(self, delay_s: float) -> Array:
         """(N, rotors) integrals of the speeds, rad."""
-        whole = cumulative_trapezoid(self.speed, self.rotor_s, axis=0, initial=0.0)
-        smooth = CubicHermiteSpline(self.rotor_s, whole, self.speed)
         inside = np.clip(self.time_s + delay_s, self.rotor_s[0], self.rotor_s[-1])
-        return np.asarray(smooth(inside), float)
+        return np.asarray(self._turned(inside), float)
+
+    @cached_property
+    def _turned(self) -> CubicHermiteSpline:
+        whole = cumulative_trapezoid(self.speed, self.rotor_s, axis=0, initial=0.0)
+        return CubicHermiteSpline(self.rotor_s, whole, self.speed)
 
 
 def _columns(at_s: Array, known_s: Array, values: Array) -> Array:

@@ -15,7 +15,14 @@ from quadsim.lab.sensor_check.shaken import ShakenStretch
 Array = NDArray[np.float64]
 
 #: Length of the segments by which the filters are found, s, and their order.
-SEGMENT_S, ORDER = 0.5, 16
+SEGMENT_S, ORDER = 0.5, 32
+
+#: Segments that are counted at least where the lines take the floor with them.
+LEAST_LEFT = 0.5
+
+#: A line that folds below this frequency cannot be told from the motion, Hz; and how far below the
+#: lowest line begin the frequencies by which lines are taken off.
+MOTION_HZ, BELOW_HZ = 20.0, 16.0
 
 
 @dataclass(frozen=True)
@@ -37,23 +44,54 @@ class Clock:
 
 def segment_power(
     stretch: ShakenStretch, clock: Clock | None, orders: Sequence[int], length: int
-) -> Array:
-    """(segments, F, 6) one-sided periodograms, of the values without the lines if there is a clock.
+) -> tuple[Array, Array]:
+    """One-sided periodograms of segments, of the values without the lines if there is a clock.
 
-    Lines are taken off by least squares in each segment, so that their skirts go, too.
+    Lines are taken off by least squares in each segment, with their skirts, which reach above a
+    low-passed floor. What lies below the lines is left out, since the motion is larger by far.
+
+    Returns:
+        (segments, F, 6) periodograms, (segments, F) share of a floor's power that is left in them.
     """
     window = signal.windows.hann(length, sym=False)[:, None]
-    phase = None if clock is None else clock.scale * stretch.phases(clock.delay_s)
-    found = []
+    size = float((window**2).sum())
+    hz: Array = np.fft.rfftfreq(length, 1.0 / stretch.rate_hz).astype(float)
+    waves = np.fft.rfft(np.eye(length), axis=0) * window[:, 0]
+    scale, delay_s = (1.0, 0.0) if clock is None else (clock.scale, clock.delay_s)
+    turned, speed = scale * stretch.phases(delay_s), scale * stretch.speeds(delay_s)
+    found, left = [], []
     for begin in range(0, len(stretch.values) - length + 1, length):
         part = slice(begin, begin + length)
-        values = signal.detrend(stretch.values[part], axis=0) * window
-        if phase is not None:
-            turned = np.hstack([order * phase[part] for order in orders])
-            lines = np.hstack([np.cos(turned), np.sin(turned)]) * window
-            values = values - lines @ np.linalg.lstsq(lines, values)[0]
-        found.append(np.abs(np.fft.rfft(values, axis=0)) ** 2)
-    return np.array(found) * 2.0 / (stretch.rate_hz * float((window**2).sum()))
+        seen = waves @ signal.detrend(stretch.values[part], axis=0)
+        share = np.ones(len(waves))
+        lines_hz = [folded(k * speed[part] / (2.0 * np.pi), stretch.rate_hz).min() for k in orders]
+        if clock is not None and max(lines_hz) > MOTION_HZ:
+            above = hz >= min(low for low in lines_hz if low > MOTION_HZ) - BELOW_HZ
+            rows = np.vstack([waves[above].real, waves[above].imag])
+            clear = [k for k, low in zip(orders, lines_hz, strict=True) if low > MOTION_HZ]
+            phase = np.hstack([order * turned[part] for order in clear])
+            space = orthonormal(rows @ np.hstack([np.cos(phase), np.sin(phase)]))
+            both = np.vstack([seen[above].real, seen[above].imag])
+            both -= space @ (space.T @ both)
+            seen[above] = both[: above.sum()] + 1j * both[above.sum() :]
+            kept = ((rows - space @ (space.T @ rows)) ** 2).sum(axis=1)
+            share[above] = kept.reshape(2, -1).sum(axis=0) / size
+        found.append(np.abs(seen) ** 2)
+        left.append(share)
+    return np.array(found) * 2.0 / (stretch.rate_hz * size), np.array(left)
+
+
+def near_lines(
+    frequency_hz: Array, speed: Array, orders: Sequence[int], rate_hz: float, bins: int
+) -> NDArray[np.bool_]:
+    """(F,) whether a line of any rotor is so many bins near, folded, at any of the speeds."""
+    near = np.zeros(len(frequency_hz), bool)
+    wide_hz = bins * frequency_hz[1]
+    for order in orders:
+        line_hz = folded(order * speed / (2.0 * np.pi), rate_hz)
+        for low, high in zip(line_hz.min(axis=0), line_hz.max(axis=0), strict=True):
+            near |= (frequency_hz >= low - wide_hz) & (frequency_hz <= high + wide_hz)
+    return near
 
 
 def whitener(stretch: ShakenStretch, clock: Clock | None, orders: Sequence[int]) -> Array:
@@ -62,16 +100,29 @@ def whitener(stretch: ShakenStretch, clock: Clock | None, orders: Sequence[int])
     Yule and Walker's, of a spectrum whose lines, or what is left of them, a running median takes.
     """
     length = min(round(stretch.rate_hz * SEGMENT_S), len(stretch.values))
-    power = segment_power(stretch, clock, orders, length).mean(axis=0)
-    width = 2 * (len(power) // 8) + 1
-    smooth = median_filter(power, (width, 1), mode="nearest")
+    power, share = segment_power(stretch, clock, orders, length)
+    level = np.log(power.sum(axis=0) / np.maximum(share.sum(axis=0), LEAST_LEFT)[:, None])
+    width = (2 * (len(level) // 8) + 1, 1)
+    smooth = median_filter(level, width, mode="mirror")
+    # once more of what is left: a median beside a line is wrong where the floor is steep
+    smooth += median_filter(level - smooth, width, mode="mirror")
     filters = []
-    for lags in np.fft.irfft(0.5 * stretch.rate_hz * smooth, axis=0).T:
+    for lags in np.fft.irfft(0.5 * stretch.rate_hz * np.exp(smooth), axis=0).T:
         first = np.concatenate([[lags[0] * (1.0 + 1e-9)], lags[1:ORDER]])
         kept = linalg.solve_toeplitz(first, lags[1 : ORDER + 1])
         size = np.sqrt(first[0] - kept @ lags[1 : ORDER + 1])
         filters.append(np.concatenate([[1.0], -kept]) / size)
     return np.array(filters)
+
+
+def orthonormal(columns: Array, own: float = 1e-4) -> Array:
+    """(..., N, M) orthonormal, of as many columns; 0 where less than ``own`` of one is its own.
+
+    Lines of rotors at the same speed, or that fold at half of the rate, are sums of others.
+    """
+    space, left = np.linalg.qr(columns)
+    kept = np.abs(np.diagonal(left, axis1=-2, axis2=-1)) > own * np.linalg.norm(columns, axis=-2)
+    return np.asarray(space * kept[..., None, :])
 
 
 def folded(frequency_hz: Array, rate_hz: float) -> Array:
