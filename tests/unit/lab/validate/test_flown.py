@@ -42,11 +42,11 @@ def test_the_crazyflie_is_predicted():
     paths = [FLIGHTS / "crazyflie_rpm" / "figure8" / f"eckart{n}" for n in ("18", "20", "22")]
     rows = {row["horizon_s"]: row for row in judged("crazyflie21", paths)["prediction"]}
     assert rows[0.1]["position_rmse_m"] < 0.003  # least squares 0.013
-    assert rows[0.5]["position_rmse_m"] < 0.07  # least squares 0.129, asked 0.08
+    assert rows[0.5]["position_rmse_m"] < 0.06  # least squares 0.129, asked 0.08
     assert rows[0.5]["attitude_rmse_rad"] < 0.17  # least squares 0.47, asked 0.20
 
 
 def test_the_slung_load_is_predicted_on_flights_that_were_not_fitted():
     paths = [FLIGHTS / "crazyflie_rpm" / "slung_load" / f"eckart{n}" for n in ("07", "12", "57")]
     rows = {row["horizon_s"]: row for row in judged("crazyflie21_load", paths)["prediction"]}
-    assert rows[0.5]["load_rmse_m"] < 0.035  # asked 0.03
+    assert rows[0.5]["load_rmse_m"] < 0.03  # as asked
