@@ -188,7 +188,7 @@ def fit_crazyflie(vehicle: VehicleParams, flights: Sequence[RecordedFlight]) -> 
         unknowns += ROPE
     errors = motion_residuals(flights, GRAVITY, HORIZONS_S, APART_S, 4.0)
     for evaluations, outlying in ((30, OUTLYING), (20, 30.0), (20, 30.0)):
-        fit = fit_figures(found, unknowns, errors, evaluations, outlying)
+        fit = fit_figures(found, unknowns, errors, evaluations, outlying=outlying)
         found = with_memory(fit.vehicle, flights)
     return found
 
