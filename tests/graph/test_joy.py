@@ -195,7 +195,5 @@ def test_the_pilot_publishes_what_is_pressed(bench):
         bench.until(lambda: bool(seen))
     finally:
         signal.signal(signal.SIGINT, before)
-    bench.executor.remove_node(pilot)
-    bench.nodes.remove(pilot)
-    pilot.destroy_node()
+    bench.end(pilot)
     assert keyboard.closed

@@ -124,9 +124,7 @@ def test_a_press_is_a_level_pulse_of_simulated_time_and_letters_ask_the_world(be
         pressed("q", lambda: bool(seen))
     finally:
         signal.signal(signal.SIGINT, before)
-    bench.executor.remove_node(keys)
-    bench.nodes.remove(keys)
-    keys.destroy_node()
+    bench.end(keys)
     assert keyboard.closed
 
 

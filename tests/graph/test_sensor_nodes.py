@@ -229,8 +229,6 @@ def test_the_recorder_keeps_the_field_in_the_bag(bench, tmp_path):
     parameters = {"output": str(tmp_path / "bag"), "metadata": metadata}
     node = bench.add(recorder.make(bench.context, overrides=parameters))
     Truth(bench).until(lambda: node.health()[2]["messages"] > 0)
-    bench.nodes.remove(node)
-    bench.executor.remove_node(node)
-    node.destroy_node()
+    bench.end(node)
     with open_bag(tmp_path / "bag") as bag:
         assert field_of(bag) == (1e-6, 2.1e-5, -4.3e-5)
