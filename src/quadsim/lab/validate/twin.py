@@ -9,7 +9,7 @@ recorded commands tell: by them the setpoints are found.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,11 +119,11 @@ def _drawn(
     wanders = {"force": spread.shake, "torque": spread.shake, "attitude": spread.shake}
     keep = float(np.exp(-STEP_S / spread.wander_s))
     noise = {}
-    for field in fields(session)[2:]:
-        made = coloured_noise(count, getattr(session, field.name), rng)
+    for name, spectrum in session.spectra.items():
+        made = coloured_noise(count, spectrum, rng)
         steps = np.sqrt(1.0 - keep**2) * rng.normal(size=made.shape)
         level = lfilter([1.0], [1.0, -keep], steps, axis=0)
-        noise[field.name] = made * np.exp(wanders.get(field.name, spread.noise) * level)
+        noise[name] = made * np.exp(wanders.get(name, spread.noise) * level)
     noise["torque"] += session.trim_Nm + rng.normal(size=3) * spread.trim_Nm
     return noise
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import Annotated
 
+from quadsim.base.errors import InputError
 from quadsim.base.parameters import Spec, Vec3
 from quadsim.lab.validate.lee import LeeParams
+
+#: Numbers of a piece of the path: a duration, and eight each of x, y and z.
+PIECE = 25
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,14 @@ class SpectrumParams:
              max_items=60),
     ]  # fmt: skip
 
+    def __post_init__(self) -> None:
+        """Refuse frequencies that do not rise, and densities that are not one for each."""
+        if not self.hz or any(after <= before for before, after in pairwise(self.hz)):
+            raise InputError("hz: give frequencies that rise")
+        counts = [len(row) for row in self.density]
+        if counts != [len(self.hz)] * len(counts):
+            raise InputError(f"density: {counts} numbers; give {len(self.hz)} for each channel")
+
 
 @dataclass(frozen=True)
 class SessionParams:
@@ -86,6 +99,19 @@ class SessionParams:
     gyroscope: Annotated[SpectrumParams, Spec("behind the filters, rad/s")]
     accelerometer: Annotated[SpectrumParams, Spec("behind the filters, m/s^2")]
     rotors: Annotated[SpectrumParams, Spec("of the recorded speeds, rad/s")]
+
+    def __post_init__(self) -> None:
+        """Refuse spectra of another number of channels."""
+        for name, spectrum in self.spectra.items():
+            channels = 4 if name in ("motors", "rotors") else 3
+            if len(spectrum.density) != channels:
+                raise InputError(f"{name}: {len(spectrum.density)} channels; give {channels}")
+
+    @property
+    def spectra(self) -> dict[str, SpectrumParams]:
+        """Spectra by their names."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: each for name, each in values.items() if isinstance(each, SpectrumParams)}
 
 
 @dataclass(frozen=True)
@@ -115,3 +141,10 @@ class TwinParams:
         Spec("pieces: duration in s, eight numbers each of x, y, z, lowest order first", "1",
              ge=-1e3, le=1e3, max_items=100),
     ]  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Refuse a twin without noise or without a path."""
+        if not self.sessions:
+            raise InputError("sessions: none; give one at least")
+        if not self.path or any(len(piece) != PIECE or piece[0] <= 0.0 for piece in self.path):
+            raise InputError(f"path: give pieces of {PIECE} numbers, the first > 0")

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from flown import FLIGHTS
 from scipy.signal import welch
 
+from quadsim.base.errors import InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.cli.main import main
@@ -60,6 +61,20 @@ def test_noise_has_the_density_that_is_asked_for():
     for hz, flat, rising in ((4.0, 0.1, 0.01), (31.6, 0.1, 0.1), (80.0, 0.1, 0.64), (150, 0.1, 1)):
         near = abs(at_hz - hz) < 2.0
         assert np.sqrt(power[near].mean(axis=0)) == pytest.approx([flat, rising], rel=0.06)
+
+
+def test_what_is_no_noise_of_a_twin_is_named():
+    session = TWIN.sessions[0]
+    with pytest.raises(InputError, match="hz: give frequencies that rise"):
+        SpectrumParams(hz=(100.0, 10.0), density=((0.1, 0.1),))
+    with pytest.raises(InputError, match=r"density: \[2, 1\] numbers; give 2"):
+        SpectrumParams(hz=(10.0, 100.0), density=((0.1, 0.1), (0.1,)))
+    with pytest.raises(InputError, match="rotors: 3 channels; give 4"):
+        replace(session, rotors=session.gyroscope)
+    with pytest.raises(InputError, match="sessions: none; give one at least"):
+        replace(TWIN, sessions=())
+    with pytest.raises(InputError, match="path: give pieces of 25 numbers"):
+        replace(TWIN, path=(TWIN.path[0][:-1],))
 
 
 def test_a_flight_is_of_the_session_of_its_time_scale():
