@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import companion, solve_toeplitz
 
+from quadsim.base.errors import InputError
 from quadsim.lab.validate.recorded import RecordedFlight
 from quadsim.lab.validate.residuals import Wrench, residual_wrench
 from quadsim.vehicle.parameters import TORQUE_STEPS, VehicleParams
@@ -87,11 +88,16 @@ def acting_torque(
         first: (K,) places of the starts.
         before_s: time before a start over which the constant part is observed.
         steps: of the grid for which it is asked.
+
+    Raises:
+        InputError: the memory grows.
     """
     constant = observed_torque(flight, wrench, first, before_s)[:, None]
     memory = vehicle.recorder.torque_memory
     if not memory:
         return constant
+    if not fades(memory):
+        raise InputError("recorder.torque_memory: it grows; allowed: autoregressions that fade")
     count, order = -(-steps // block_of(flight)), len(memory) // 2
     seen = _means_before(flight, vehicle, wrench, first, order) - constant
     fading = np.empty((len(first), count, 3))
@@ -109,6 +115,12 @@ def _continued(numbers: Sequence[float], count: int) -> Array:
     return np.array(gains)
 
 
+def fades(memory: Sequence[float]) -> bool:
+    """Whether both autoregressions of a memory are stable."""
+    steps = [companion(np.r_[1.0, -row]) for row in np.reshape(memory, (2, -1))]
+    return all(bool(np.abs(np.linalg.eigvals(step)).max() < 1.0) for step in steps)
+
+
 def torque_memory(
     flights: Sequence[RecordedFlight],
     vehicle: VehicleParams,
@@ -117,7 +129,7 @@ def torque_memory(
 ) -> tuple[float, ...]:
     """Numbers of ``recorder.torque_memory``, by the autocovariance of the torque that is left.
 
-    Roll and pitch count alike. Of flights too short for it there are none.
+    Roll and pitch count alike. Of flights too short for it, or whose torque grows, there are none.
     """
     products = np.zeros((3, steps + 1))
     for flight in flights:
@@ -132,4 +144,5 @@ def torque_memory(
         return ()
     level, yaw = products[:2].sum(axis=0), products[2]
     found = [solve_toeplitz(each[:-1], each[1:]) for each in (level, yaw)]
-    return tuple(np.concatenate(found).tolist())
+    memory = tuple(np.concatenate(found).tolist())
+    return memory if fades(memory) else ()

@@ -10,6 +10,7 @@ from flown import STEP_MS, crazyflie, write_flight
 from scipy.spatial.transform import Rotation
 
 from quadsim.bag.reading import open_bag
+from quadsim.base.errors import InputError
 from quadsim.lab.validate.disturbance import BLOCK_S, acting_torque, torque_memory
 from quadsim.lab.validate.prediction import predict_flight
 from quadsim.lab.validate.recorded import as_recorded_by, read_recorded, smoothed_motion
@@ -107,6 +108,12 @@ def test_a_memory_may_be_left_aside(pushed):
         for vehicle in (crazyflie(), remembering(pushed[1:]))
     ]
     np.testing.assert_array_equal(*judged)
+
+
+def test_a_memory_that_grows_is_refused(pushed):
+    recorder = replace(crazyflie().recorder, torque_memory=(0.5, 0.6, 0.5, 0.3))
+    with pytest.raises(InputError, match="torque_memory: it grows"):
+        predict_flight(pushed[0], replace(crazyflie(), recorder=recorder), GRAVITY, 1.0)
 
 
 def test_poses_of_another_point_tell_the_centre_of_mass(tmp_path):
