@@ -79,8 +79,8 @@ class Alignment:
 
 def _spans(pose_s: Array, q_WB: Rotation, imu_s: Array, w_S: Array) -> tuple[Array, Array, Array]:
     """Rotation vectors (K, 3) by poses, integrals (4, K, 3) of rates and their changes, lengths."""
-    cuts = np.arange(pose_s[0], pose_s[-1], SPAN_S)
-    at_cut = np.unique(np.searchsorted(pose_s, cuts))  # poses need not come regularly
+    # poses need not come regularly
+    at_cut = np.flatnonzero(np.diff(np.floor((pose_s - pose_s[0]) / SPAN_S), prepend=-1.0))
     begin, end = at_cut[:-1], at_cut[1:]
     good = (pose_s[begin] > imu_s[0] + 0.05) & (pose_s[end] < imu_s[-1] - 0.05)
     good &= pose_s[end] - pose_s[begin] < 1.5 * SPAN_S
