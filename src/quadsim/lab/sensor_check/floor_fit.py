@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.lab.sensor_check.shaken import ShakenStretch, blocks_of, fit_blocks
-from quadsim.lab.sensor_check.whitening import SEGMENT_S, Clock, near_lines, segment_power
+from quadsim.lab.sensor_check.whitening import SEGMENT_S, Clock, folded, segment_power
 
 Array = NDArray[np.float64]
 
@@ -77,7 +77,12 @@ def _clear(frequency_hz: Array, speed: Array, orders: Sequence[int], rate_hz: fl
     """(F,) 1 where no line is and the motion is past, else 0."""
     half_hz = 0.5 * rate_hz
     clear = (frequency_hz >= LOWEST * half_hz) & (frequency_hz < 0.99 * half_hz)
-    return np.asarray(clear & ~near_lines(frequency_hz, speed, orders, rate_hz, ABOUT), float)
+    wide_hz = ABOUT * frequency_hz[1]
+    for order in orders:
+        line_hz = folded(order * speed / (2.0 * np.pi), rate_hz)
+        for low, high in zip(line_hz.min(axis=0), line_hz.max(axis=0), strict=True):
+            clear &= (frequency_hz < low - wide_hz) | (frequency_hz > high + wide_hz)
+    return np.asarray(clear, float)
 
 
 @dataclass(frozen=True)
@@ -146,9 +151,10 @@ def fit_floor(spectra: Spectra, axes: slice, white: Array, step: float) -> Floor
     return FloorFit(np.exp(0.5 * ends[:, :3]).T, corner_hz, misfit)
 
 
-def low_passed(line_hz: float, corner_hz: float) -> float:
+def low_passed(line_hz: Array | float, corner_hz: float) -> Array:
     """Part of a line's amplitude that the device's low-pass lets through; a corner of 0 is none."""
-    return 1.0 if corner_hz == 0.0 else float((1.0 + (line_hz / corner_hz) ** 4) ** -0.5)
+    bend = 0.0 if corner_hz == 0.0 else (np.asarray(line_hz) / corner_hz) ** 4
+    return np.asarray((1.0 + bend) ** -0.5)
 
 
 def _passed(frequency_hz: Array, corner_hz: float, rate_hz: float) -> Array:

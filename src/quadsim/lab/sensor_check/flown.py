@@ -244,5 +244,5 @@ def _figures(
             order = {"rotor": 1, "blade": blades}.get(name.split("_")[1])
             line_hz = (order or 0) * clock.scale * lines.reference / (2.0 * np.pi)
             for axis, each in zip("xyz", triad, strict=True):
-                seen = each.value * low_passed(line_hz, corner) if order else None
+                seen = each.value * float(low_passed(line_hz, corner)) if order else None
                 yield FlownFigure(name, axis, units[name], each, seen)

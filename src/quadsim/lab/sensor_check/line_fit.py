@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, signal
 
+from quadsim.lab.sensor_check.floor_fit import low_passed
 from quadsim.lab.sensor_check.shaken import BlockFit, ShakenStretch, blocks_of, fit_blocks
 from quadsim.lab.sensor_check.whitening import Clock, filtered, folded, orthonormal, whitener
 
@@ -237,8 +238,7 @@ class LineFit:
             for order in self.orders:
                 line_hz = order * clock.scale * speed / (2.0 * np.pi)
                 gain = (speed / self.reference) ** 2
-                if self.corner_hz[axis, 0] > 0.0:
-                    gain = gain / np.sqrt(1.0 + (line_hz / self.corner_hz[axis, 0]) ** 4)
+                gain = gain * low_passed(line_hz, float(self.corner_hz[axis, 0]))
                 phase = order * clock.scale * turned
                 parts += [gain * np.cos(phase), gain * np.sin(phase)]
             white = signal.lfilter(self.filters[k][axis], 1.0, np.hstack(parts), axis=0)

@@ -81,19 +81,6 @@ def segment_power(
     return np.array(found) * 2.0 / (stretch.rate_hz * size), np.array(left)
 
 
-def near_lines(
-    frequency_hz: Array, speed: Array, orders: Sequence[int], rate_hz: float, bins: int
-) -> NDArray[np.bool_]:
-    """(F,) whether a line of any rotor is so many bins near, folded, at any of the speeds."""
-    near = np.zeros(len(frequency_hz), bool)
-    wide_hz = bins * frequency_hz[1]
-    for order in orders:
-        line_hz = folded(order * speed / (2.0 * np.pi), rate_hz)
-        for low, high in zip(line_hz.min(axis=0), line_hz.max(axis=0), strict=True):
-            near |= (frequency_hz >= low - wide_hz) & (frequency_hz <= high + wide_hz)
-    return near
-
-
 def whitener(stretch: ShakenStretch, clock: Clock | None, orders: Sequence[int]) -> Array:
     """(6, ORDER + 1) filters that make the axes white but for the lines.
 
