@@ -335,6 +335,26 @@ def rejected_sensors(state: Any) -> list[str]:
     return [SENSORS[sensor] for sensor in NEEDED if in_row[sensor] >= 3]
 
 
+def status_of(state: Any, recovery_s: float) -> str:
+    """What the filter says of itself.
+
+    ``aligning``, ``running``, ``diverging`` while GNSS or the external pose is rejected at least
+    three times in a row, or ``rejects ...`` while another sensor has been for longer.
+
+    Args:
+        state: ESKF record.
+        recovery_s: time after which a rejection without a break is no chance.
+    """
+    if not state["running"]:
+        return "aligning"
+    in_row, since_ns = state["rejected_in_row"], state["rejected_since_ns"]
+    if max(in_row[sensor] for sensor in HOLDING) >= 3:
+        return "diverging"
+    lasting = (in_row >= 3) & (state["stamp_ns"] - since_ns > recovery_s * 1e9)
+    refused = [name for name, is_refused in zip(SENSORS, lasting, strict=True) if is_refused]
+    return f"rejects {', '.join(refused)}" if refused else "running"
+
+
 class ErrorStateEkf(Estimator):
     """Error-state Kalman filter; data late or out of order are fused at their own time."""
 
@@ -395,29 +415,17 @@ class ErrorStateEkf(Estimator):
         if (before.mount, before.magnetic_field_W_T) != (params.mount, params.magnetic_field_W_T):
             self.axes = AxesMonitor(self.params)
 
-    def _is_refused(self, sensor: int) -> bool:
-        """Whether a sensor has been rejected without a break for so long that it is no chance."""
-        state = self.state
-        since_s = (int(state.stamp_ns) - int(state.rejected_since_ns[sensor])) * 1e-9
-        return int(state.rejected_in_row[sensor]) >= 3 and since_s > self.params.gate.recovery_s
-
     def health(self) -> dict[str, float | str]:
         """What a diagnostic shows: status, reason, deviations, biases, innovations, refusals.
 
-        ``status`` is ``aligning``, ``running``, ``diverging`` while GNSS or the external pose is
-        rejected at least three times in a row, ``rejects ...`` while another sensor has been
-        rejected for longer than ``gate.recovery_s``, or ``imu clock stands``. ``rejected`` names
+        ``status`` is that of :func:`status_of`, or ``imu clock stands``. ``rejected`` names
         the sensors for which the autopilot refuses to arm. ``axes`` names sensors whose axes are
         not as declared. ``<sensor>_test_ratio`` is the last normalised
         innovation squared over its limit: above one is rejected. ``gnss_time_s`` is how late GNSS
         stamps are; ``gnss_time_counts`` whether the estimate rests on it.
         """
         state, gate = self.state, self.params.gate
-        rejected = max(int(state.rejected_in_row[sensor]) for sensor in HOLDING)
-        refused = [SENSORS[sensor] for sensor in range(len(SENSORS)) if self._is_refused(sensor)]
-        status = "aligning" if not state.running else ("diverging" if rejected >= 3 else "running")
-        if status == "running" and refused:
-            status = f"rejects {', '.join(refused)}"
+        status = status_of(state, gate.recovery_s)
         if self._standing_stamps >= STANDING_STAMPS:
             status = "imu clock stands"
         result: dict[str, float | str] = {
