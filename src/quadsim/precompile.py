@@ -31,6 +31,7 @@ import numpy as np
 from quadsim.base.errors import InputError
 from quadsim.base.kernel_folder import BASELINES, baseline, set_filled
 from quadsim.base.parameters import new, pack
+from quadsim.base.python_processes import module_command, outside_working_folder
 from quadsim.base.records import MAX_ROTORS, ODOMETRY, SETPOINT, AttitudeCommand
 from quadsim.control.airframe import pack_airframe
 from quadsim.control.assisted import (
@@ -271,7 +272,9 @@ def compile_at_once(*jobs: Callable[[Scenario], None]) -> None:
     with ProcessPoolExecutor(
         len(jobs), get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_DFL)
     ) as processes:  # by Ctrl-C they end without a word
-        for done in [processes.submit(job, scenario) for job in jobs]:
+        with outside_working_folder():
+            underway = [processes.submit(job, scenario) for job in jobs]
+        for done in underway:
             done.result()
     set_filled()
     forget_old_kernels()
@@ -300,9 +303,7 @@ def write_archive(path: Path) -> None:
     with TemporaryDirectory() as folder:
         name, features = processor
         chosen = {"NUMBA_CACHE_DIR": folder, "NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features}
-        subprocess.run(
-            [sys.executable, "-m", "quadsim.precompile"], env=os.environ | chosen, check=True
-        )
+        subprocess.run(module_command("quadsim.precompile"), env=os.environ | chosen, check=True)
         content = BytesIO()
         with ZipFile(content, "w") as archive:
             for file in sorted(Path(folder).rglob("*.nb[ci]")):

@@ -24,6 +24,8 @@ BASELINES = {
     "aarch64": ("generic", ""),
 }
 CPUINFO = Path("/proc/cpuinfo")
+#: Room that the kernels of all commands take.
+NEEDED_BYTES = 200_000_000
 
 
 def _sources_digest() -> str:
@@ -41,7 +43,7 @@ def choose_folder() -> None:
     Numba reads the variables when it is first imported; after that this changes nothing.
 
     Raises:
-        SystemExit: others may write the folder.
+        SystemExit: others may write the folder, or neither it nor a temporary one can be written.
     """
     if "numba" in sys.modules:
         if "NUMBA_CACHE_DIR" in os.environ:
@@ -49,18 +51,70 @@ def choose_folder() -> None:
         return
     key = hashlib.sha256(f"{PACKAGE} {sys.version}".encode()).hexdigest()
     os.environ.setdefault("NUMBA_CACHE_LOCATOR_CLASSES", "quadsim.base.kernel_cache.SourcesLocator")
-    if "NUMBA_CACHE_DIR" in os.environ:
-        folder = Path(os.environ["NUMBA_CACHE_DIR"])
-        refuse_if_unsafe(folder)
-        return
+    name, chosen = f"kernels-{key[:16]}", os.environ.get("NUMBA_CACHE_DIR")
     given = os.environ.get("XDG_CACHE_HOME")  # others may be meant to read it
-    folder = Path(given or Path.home() / ".cache") / "quadsim" / f"kernels-{key[:16]}"
-    if not given:
-        make_private(folder)
-    refuse_if_unsafe(folder)
+    try:
+        folder = Path(chosen or Path(given or Path.home() / ".cache") / "quadsim" / name)
+        if not given and not chosen:
+            make_private(folder)
+        refuse_if_unsafe(folder)
+        why = _why_unwritable(folder)
+    except RuntimeError:
+        why = "you have no home"
+    if why:
+        folder = use_temporary(name, why)
+    elif chosen:
+        return  # also where the process that started this one has chosen it
     os.environ["NUMBA_CACHE_DIR"] = str(folder)
     if SHIPPED.is_file() and "NUMBA_CPU_NAME" not in os.environ:
         use_shipped(folder)
+
+
+# ---- where a home cannot be written ------------------------------------------------------------
+
+
+def _why_unwritable(folder: Path) -> str:
+    """Why no kernels can be kept in a folder; empty: they can."""
+    try:
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        left = os.statvfs(folder)
+    except OSError as error:
+        return f"{folder} cannot be made ({error.strerror})"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"{folder} cannot be written"
+    left_bytes = left.f_bavail * left.f_frsize
+    if left_bytes < NEEDED_BYTES and not any(folder.iterdir()):
+        return f"{folder} has room for {left_bytes // 1_000_000} MB, and they take 200"
+    return ""
+
+
+def use_temporary(name: str, why: str) -> Path:
+    """A folder of the user's own among the temporary files, said in one line.
+
+    The processes that this one starts find it in ``NUMBA_CACHE_DIR``, and later commands by its
+    name.
+
+    Raises:
+        SystemExit: it cannot be written either.
+    """
+    import tempfile  # here, as it takes 10 ms to import
+
+    try:
+        folder = Path(tempfile.gettempdir()) / f"quadsim-{os.getuid()}" / name
+        make_private(folder)
+        if _why_unsafe(folder):
+            folder = Path(tempfile.mkdtemp(prefix="quadsim-"))
+        beside = _why_unwritable(folder)
+    except OSError as error:
+        beside = str(error.strerror)
+    if beside:
+        sys.stderr.write(
+            f"quadsim: error: no room for compiled kernels: {why}; {beside}; set NUMBA_CACHE_DIR to"
+            " a folder that can be written\n"
+        )
+        raise SystemExit(2)
+    sys.stderr.write(f"quadsim: compiled kernels are kept in {folder}: {why}\n")
+    return folder
 
 
 # ---- kernels of the wheel ----------------------------------------------------------------------

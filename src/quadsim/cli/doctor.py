@@ -13,6 +13,7 @@ from typing import Any
 
 from quadsim import __version__
 from quadsim.base.files import share_dir
+from quadsim.base.python_processes import module_command
 from quadsim.base.surroundings import browser, installed_version, machine, versions
 from quadsim.cli.common import finish
 from quadsim.cli.options import AsJson, command
@@ -102,7 +103,7 @@ def probe_dds(timeout_s: float = PROBE_S) -> dict[str, Any]:
         environment.setdefault("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp")
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "quadsim.ros.runtime.dds_probe"],
+            module_command("quadsim.ros.runtime.dds_probe"),
             env=environment,
             capture_output=True,
             text=True,

@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from quadsim.base.errors import QuadsimError
+from quadsim.base.python_processes import module_command
 from quadsim.cli.common import finish, one_line
 from quadsim.cli.options import AsJson, command
 
@@ -34,7 +34,7 @@ def quadsim(*args: str) -> dict[str, Any]:
     Raises:
         TrialError: it ended in an error, or never.
     """
-    words = [sys.executable, "-m", "quadsim.cli", *args, "--json"]
+    words = module_command("quadsim.cli", *args, "--json")
     environment = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST", **os.environ}
     if not environment.get("AMENT_PREFIX_PATH"):
         environment.setdefault("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp")

@@ -90,7 +90,6 @@ def test_a_users_folder_that_others_may_write_is_refused(safe, variable, open_):
     (folder / "quadsim" / "kernel.nbi").write_bytes(b"")
     if variable == "XDG_CACHE_HOME":  # the file is where kernels would be
         made = Path(run(SAY, XDG_CACHE_HOME=str(folder)).stdout.strip())
-        made.mkdir()
         (made / "kernel.nbi").write_bytes(b"")
         open_ = open_.replace("quadsim/kernel.nbi", f"quadsim/{made.name}/kernel.nbi")
     place = folder / open_
@@ -178,3 +177,56 @@ def test_kernels_of_a_wheel_are_left_where_the_processor_has_less(shipped):
     kernel_folder.use_shipped(shipped / "cache")
     assert not list((shipped / "cache").iterdir())
     assert "NUMBA_CPU_NAME" not in os.environ
+
+
+# ---- where a home cannot be written ------------------------------------------------------------
+
+#: A process, and one that it starts: the folder of both.
+TWICE = f"{SAY}; import subprocess, sys; subprocess.run([sys.executable, '-c', {SAY!r}])"
+
+
+@pytest.mark.parametrize(
+    "unwritable",
+    [
+        {"HOME": "/proc/none"},
+        {"HOME": "", "XDG_CACHE_HOME": "/proc"},
+        {"NUMBA_CACHE_DIR": "/proc/none"},
+    ],
+)
+def test_without_a_place_of_its_own_it_is_a_temporary_folder_of_the_user(safe, unwritable):
+    done = run(TWICE, TMPDIR=str(safe), **unwritable)
+    first, second = map(Path, done.stdout.split())
+    assert first == second
+    assert first.parent == safe / f"quadsim-{os.getuid()}"
+    assert first.stat().st_mode & 0o777 == first.parent.stat().st_mode & 0o777 == 0o700
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith(f"quadsim: compiled kernels are kept in {first}: /proc")
+    assert run(SAY, TMPDIR=str(safe), **unwritable).stdout.strip() == str(first)  # and later
+
+
+def test_kernels_are_compiled_and_kept_there(safe):
+    done = run(LOAD, HOME="/proc/none", TMPDIR=str(safe))
+    assert done.returncode == 0, done.stderr
+    assert list(safe.rglob("*.nbi"))
+
+
+def test_a_home_without_room_is_named(safe, monkeypatch):
+    monkeypatch.setattr(kernel_folder, "NEEDED_BYTES", 1 << 62)
+    assert "has room for" in kernel_folder._why_unwritable(safe / "new")
+    (safe / "new" / "kernel.nbi").write_bytes(b"")
+    assert kernel_folder._why_unwritable(safe / "new") == ""  # it has had its room
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make another user's folder")
+def test_another_users_folder_of_that_name_is_left_alone(safe):
+    others = safe / f"quadsim-{os.getuid()}"
+    others.mkdir()
+    os.chown(others, 1, 1)
+    folder = Path(run(SAY, HOME="/proc/none", TMPDIR=str(safe)).stdout.strip())
+    assert folder.parent == safe
+    assert folder != others
+
+
+def test_where_nothing_can_be_written_it_ends_with_one_line():
+    code = "import tempfile; tempfile.tempdir = '/proc'; import quadsim"
+    assert refused(run(code, HOME="/proc/none"), "no room for compiled kernels")

@@ -16,9 +16,11 @@ from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from quadsim.base.errors import FlightError
+from quadsim.base.python_processes import outside_working_folder
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -95,9 +97,11 @@ class Processes:
         """The executor, whose processes start with the first job."""
         from joblib.externals.loky import get_reusable_executor  # not imported by who has one job
 
-        found: Executor = get_reusable_executor(
-            self._count, timeout=IDLE_S, initializer=_begin, initargs=(os.getpid(),)
-        )
+        begin = (os.getpid(), str(Path.cwd()))
+        with outside_working_folder():
+            found: Executor = get_reusable_executor(
+                self._count, timeout=IDLE_S, initializer=_begin, initargs=begin
+            )
         self._executor = found
         return found
 
@@ -118,8 +122,9 @@ class Processes:
         executor.shutdown(wait=True)
 
 
-def _begin(parent: int) -> None:
+def _begin(parent: int, folder: str) -> None:
     """First thing in a process: it does not see Ctrl-C, and does not outlive its parent."""
+    os.chdir(folder)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def follow() -> None:
@@ -131,11 +136,15 @@ def _begin(parent: int) -> None:
 
 
 @contextmanager
-def _interrupts_later() -> Iterator[None]:
-    """Ctrl-C comes after this block, and never to processes that are started in it."""
+def _starting_processes() -> Iterator[None]:
+    """Ctrl-C comes after this block, and never to processes that are started in it.
+
+    They do not import from the working folder.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        yield
+        with outside_working_folder():
+            yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -266,7 +275,7 @@ class _Feed(Generic[Job, Result]):
         executor = self._pool.executor() if self.ahead and room > 0 else None
         while self.ahead and room > 0:
             assert executor is not None
-            with _interrupts_later():
+            with _starting_processes():
                 future = executor.submit(_do, self._work, [job for _, job in self.ahead[0]])
             self.underway[future] = self.ahead.popleft()  # one that could not be handed over stays
             room -= 1
@@ -284,7 +293,7 @@ class _Feed(Generic[Job, Result]):
     def _alone(self, job: Job, died: Died[Job, Result]) -> Result:
         """Result of a job with no other beside it."""
         try:
-            with _interrupts_later():
+            with _starting_processes():
                 future = self._pool.executor().submit(self._work, job)
             return future.result()
         except self._pool.death:

@@ -17,10 +17,12 @@ from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from multiprocessing.connection import wait
+from multiprocessing.forkserver import ensure_running
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
 
 from quadsim.base.errors import FlightError
+from quadsim.base.python_processes import outside_working_folder
 
 if TYPE_CHECKING:  # what describes the graph takes long to import, and the server can start before
     from quadsim.ros.graph.graph import NodeSpec
@@ -108,6 +110,8 @@ class GraphProcess:
             target=_run, args=(f"quadsim: {label}", specs, domain), name=label
         )
         try:
+            with outside_working_folder():
+                ensure_running()
             self._process.start()
         except (EOFError, OSError) as error:  # its own words are on stderr
             raise FlightError(f"the server that starts the nodes is gone ({error!r})") from None
@@ -179,9 +183,8 @@ def prepare(*nodes: str) -> None:
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([PRELOAD, *(f"quadsim.ros.nodes.{node}" for node in nodes)])
-    from multiprocessing.forkserver import ensure_running
-
-    ensure_running()
+    with outside_working_folder():
+        ensure_running()
 
 
 def stop_all(processes: Sequence[GraphProcess], within_s: float = STOP_S) -> list[str]:
