@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import faulthandler
 import os
 import signal
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import HealthCheck, settings
+from time_limits import WATCH
 
 # Tests of the graph start real nodes. What else runs on this machine must not hear them.
 os.environ.setdefault("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp")
@@ -30,25 +30,17 @@ settings.register_profile(
 settings.load_profile("quadsim")
 
 
-#: After its time-out a test that nothing could interrupt has so much longer, s.
-GRACE_S = 30.0
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """End a worker whose test hangs where Python cannot interrupt it, and say where it does.
-
-    The run names the test as one that crashed, and goes on with another worker.
-    """
+    """Watch a test."""
     marker, option = item.get_closest_marker("timeout"), item.config.getoption("timeout")
     limit_s = float(marker.args[0] if marker else option or item.config.getini("timeout"))
-    stderr = item.config.stash[fault_handler_stderr_fd_key]
     if option != 0.0 and not item.config.getoption("usepdb"):  # who looks into a test takes time
-        faulthandler.dump_traceback_later(limit_s + GRACE_S, exit=True, file=stderr)
+        WATCH.start(limit_s, item.config.stash[fault_handler_stderr_fd_key])
     try:
         return (yield)
     finally:
-        faulthandler.cancel_dump_traceback_later()
+        WATCH.stop()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 #: Width of a table that goes into a file.
 FILE_WIDTH = 132
+#: How often --check measures again what missed. Others on the machine slow one piece of work more
+#: than another for seconds; a slower program misses every time.
+RETRIES = 2
 
 
 @click.command()
@@ -91,9 +94,14 @@ def bench(
         tempfile.TemporaryDirectory(prefix="quadsim-bench-") as folder,
         _progress(repeat * len(wanted)) as tell,
     ):
-        outcome = measure(wanted, Session(Path(folder), short, peers, say), repeat, tell)
-    if check:
-        outcome.need(wanted)
+        session = Session(Path(folder), short, peers, say)
+        outcome = measure(wanted, session, repeat, tell)
+        if check:
+            outcome.need(wanted)
+            for _ in range(RETRIES if outcome.figures else 0):
+                if not outcome.passed:
+                    say("measuring what missed again: others' work may have slowed it")
+                    outcome.retry(wanted, session)
     if keep:
         write_kept(kept_file(), outcome.figures, result)
     result |= {

@@ -1,9 +1,9 @@
 """quadsim's time over that of a fixed reference: it tells a slower program from a slower machine.
 
 Each piece of work and the references take turns; of each the least processor time counts, which
-others on the machine disturb least. There are two references: a loop in Python, and loops of scipy
-that are compiled, of scalars, without vector instructions that some processors lack. What calls
-kernels from Python is compared with both together.
+others on the machine disturb least. There are two references: a loop in Python, and
+:mod:`quadsim_bench.reference`, loops that Numba compiles. What calls kernels from Python is
+compared with both together.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from quadsim_bench.figure import Line, Measurement, Session
+from quadsim_bench.reference import compiled_loops
 from quadsim_bench.timing import once_s
 
 if TYPE_CHECKING:
@@ -37,19 +36,6 @@ def python_loop() -> float:
         angle += 1e-3 * rate
         seen[k & 63] = (angle, rate)
     return sum(pair[0] for pair in seen.values())
-
-
-def compiled_loops() -> float:
-    """The reference in compiled code: a recursive filter, a special function, a table; 10 ms."""
-    from scipy.signal import lfilter
-    from scipy.special import gammaln
-
-    x = np.linspace(0.1, 50.0, 60_000)
-    total = 0.0
-    for _ in range(7):
-        y = lfilter([0.1, 0.2, 0.1], [1.0, -1.2, 0.5], gammaln(x))
-        total += float(np.interp(y, x, y).sum())
-    return total
 
 
 def timed(work: Callable[[], object]) -> Work:
@@ -143,11 +129,12 @@ def measure(session: Session) -> dict[str, Any]:
     turns = SHORT_TURNS if session.short else TURNS
     kernels = session.once("kernels", _kernels)
     mixed = session.once("mixed", lambda: _mixed(session))
-    least_s([*kernels.values(), *mixed.values()], 1)  # compiles, and fills caches
+    loops = timed(session.once("reference", compiled_loops))
+    least_s([loops, *kernels.values(), *mixed.values()], 1)  # compiles, and fills caches
     found: dict[str, float] = {}
     for works, references, more in (
-        (kernels, [timed(compiled_loops)], KERNEL_TURNS),
-        (mixed, [timed(compiled_loops), timed(python_loop)], 1),
+        (kernels, [loops], KERNEL_TURNS),
+        (mixed, [loops, timed(python_loop)], 1),
     ):
         values = ratios(list(works.values()), references, turns * more)
         found |= {f"ratio_{name}": value for name, value in zip(works, values, strict=True)}

@@ -27,6 +27,7 @@ from rclpy.client import Client
 from rclpy.context import Context
 from rclpy.executors import Executor
 from rclpy.signals import SignalHandlerOptions
+from time_limits import WATCH
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
@@ -58,7 +59,8 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session", autouse=True)
 def _kernels(tmp_path_factory):
     """Nodes that compile while they fly are late for everything; one worker compiles for all."""
-    with (tmp_path_factory.getbasetemp().parent / f"kernels-{_RUN}").open("a+") as file:
+    path = tmp_path_factory.getbasetemp().parent / f"kernels-{_RUN}"
+    with WATCH.compiling(), path.open("a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         if file.tell() == 0:
             subprocess.run([sys.executable, "-m", "quadsim.precompile"], check=True)

@@ -112,7 +112,12 @@ def test_the_model_follows_and_what_it_sees_has_the_stamp_of_its_pose(bench, ser
     node = gazebo_view.make(
         bench.context,
         namespace="/quad2",
-        overrides={"world": "hall", "lent": ["scan", "camera"], "service": "set_pose"},
+        overrides={
+            "world": "hall",
+            "lent": ["scan", "camera"],
+            "service": "set_pose",
+            "timeout_s": 60.0,  # the answers are ours
+        },
     )
     bench.add(node)
     seen: dict[str, list] = {"scan": [], "image": [], "info": []}
@@ -251,7 +256,8 @@ def test_without_a_service_the_command_of_gazebo_is_used(
     assert words[-1].startswith('name: "quad", position: {x: 1.5, y: ')
 
 
-def test_without_the_packages_it_says_so_in_one_line(bench, monkeypatch):
+def test_without_the_packages_it_says_so_in_one_line(bench, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))  # nor gz or ign, wherever this runs
     for package in ("ros_gz_interfaces", "simulation_interfaces"):
         monkeypatch.setitem(sys.modules, package, None)  # wherever this runs
     with pytest.raises(InputError, match="ros_gz_interfaces is not installed"):

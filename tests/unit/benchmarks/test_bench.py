@@ -191,6 +191,18 @@ def test_what_is_nearly_twice_as_slow_as_it_was_fails(offered, ratios, times, st
     assert figure["target"] == 1.25 * kept.FACTOR
 
 
+@pytest.mark.parametrize(("samples", "status"), [([3.0, 1.0], 0), ([3.0, 2.9, 2.8], 1)])
+def test_what_others_slowed_for_a_while_is_measured_again(offered, ratios, samples, status):
+    offered(kept_ratio(1.0))
+    bench("--keep")
+    turns = iter(samples)
+    line = Line("ratio_work", "work", "ratio", "less", kept=True)
+    offered(Measurement("ratios", (line,), lambda session: {"ratio_work": next(turns)}))
+    result = bench("--check", "--repeat", "1", "--json")
+    assert result.exit_code == status
+    assert json.loads(result.stdout)["figures"][0]["value"] == samples[-1]
+
+
 def test_what_is_kept_and_cannot_be_measured_fails(offered, ratios):
     offered(kept_ratio(1.25))
     assert bench("--keep").exit_code == 0
