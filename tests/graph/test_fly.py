@@ -14,6 +14,7 @@ from rosgraph_msgs.msg import Clock
 
 from quadsim.bag.reading import open_bag
 from quadsim.cli.main import main
+from quadsim.ros.graph.supervisor import NAMED_S
 from quadsim.ros.runtime import qos
 from quadsim.ros.runtime.domain import held
 from quadsim.ros.runtime.preload import NODES
@@ -130,6 +131,35 @@ def test_a_killed_node_is_named_and_the_rest_stops(fly, tmp_path, node):
     # at 500 Hz from the start to the take-off, which is later than 2 s; a second may be lost
     assert counts["/quad/ground_truth/odom"] > 500
     assert counts["/quad/imu/data_raw"] > 500
+
+
+@pytest.mark.thorough  # seconds, and half a minute, in which nothing happens
+@pytest.mark.parametrize(
+    ("node", "stopped_s"), [("estimator", 7.0), ("mixer", 7.0), ("estimator", 24.0)]
+)
+def test_a_node_that_stands_still_is_waited_for_and_named(fly, node, stopped_s):
+    """Beyond 20 s DDS forgets it, and what it was sent is lost."""
+    flight = fly("--pacing", "lockstep", "--json")
+    flight.wait_for("takeoff")
+    process = flight.family()[node]
+    process.suspend()
+    flight.wait_for(f"alive and silent: /quad/{node}")
+    time.sleep(stopped_s - NAMED_S)
+    process.resume()
+    status, out = flight.finish()
+    assert status == 0, flight.log
+    assert summary_of(out)["passed"]
+
+
+@pytest.mark.thorough
+def test_a_node_that_stands_still_for_good_ends_the_flight(fly):
+    flight = fly("--pacing", "lockstep")
+    flight.wait_for("takeoff")
+    flight.family()["estimator"].suspend()
+    status, _ = flight.finish()
+    assert status == 1
+    assert "simulated time stands still" in flight.log
+    assert "alive and silent: /quad/estimator" in flight.log
 
 
 def test_a_killed_recorder_loses_less_than_half_a_second(bench, fly, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,9 +22,10 @@ from quadsim.sim.log import CRASH_REST_NS
 
 @dataclass
 class Report:
-    """The last report of a node: how many came, its message and values."""
+    """The last report of a node: how many came, when it did, its message and values."""
 
     count: int = 0
+    heard_s: float = 0.0  # of the steady clock
     message: str = ""
     values: dict[str, str] = field(default_factory=dict)
 
@@ -68,7 +70,7 @@ class Watcher(Node):
     def _on_reports(self, message: Any) -> None:
         for status in message.status:
             report = self.reports.setdefault(status.name, Report())
-            report.count += 1
+            report.count, report.heard_s = report.count + 1, time.monotonic()
             report.message = status.message
             report.values = values_of(status)
 

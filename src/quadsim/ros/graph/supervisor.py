@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from operator import sub
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -24,14 +25,20 @@ from quadsim.base.errors import FlightError, InputError
 from quadsim.ros.graph.graph import NodeSpec
 from quadsim.ros.graph.graph_events import Report, Watcher
 from quadsim.ros.graph.vehicles import vehicle_namespaces
-from quadsim.ros.runtime.cpu import CpuShare, CpuUse
+from quadsim.ros.runtime.cpu import CpuShare, CpuUse, queued_s
 from quadsim.ros.runtime.processes import GraphProcess, end_all
 from quadsim.ros.runtime.runtime import own_node, stop_on_signals
 
 #: Wall time until every node must be up and matched: the first flight compiles.
 START_S = 180.0
-#: Wall time without simulated time going on that means something hangs.
-STALL_S = 5.0
+#: Wall time without simulated time going on that means something hangs, what a process waited for
+#: a processor left out; time after which who is waited for is named, and until it is named again.
+STALL_S = 60.0
+NAMED_S, NAMED_AGAIN_S = 4.0, 20.0
+#: Between two looks at what stands still, and the share of it that a starved process queues.
+LOOK_S, STARVED = 1.0, 0.5
+#: A node that has not reported for so long is silent.
+SILENT_S = 3.0
 #: Wall time for the last reports.
 REPORT_S = 3.0
 #: Wall time for an answer of a service, and until it is asked again: an answer is lost where the
@@ -203,6 +210,36 @@ class RunningGraph(Generic[W]):
         self.wait(lambda: all(report(n).count > c for n, c in counts.items()), REPORT_S)
 
 
+class Standstill:
+    """For how long simulated time has stood still without a busy machine as the reason.
+
+    A second in which some process of the graph waited for a processor half of the time does not
+    count, nor does what is beyond it where the look itself came late.
+    """
+
+    def __init__(self, pids: Sequence[int], queued: Callable[[int], float] = queued_s) -> None:
+        self._pids, self._queued = pids, queued
+        self.start(-1, 0.0)
+
+    def start(self, time_ns: int, now_s: float) -> None:
+        """Count from now."""
+        self._time_ns, self._since_s, self._looked_s = time_ns, now_s, now_s
+        self._before: list[float] = []
+        self.counted_s = 0.0
+
+    def look(self, time_ns: int, now_s: float) -> bool:
+        """Take note of simulated time; whether it has stood for so long that it is said."""
+        past_s = now_s - self._looked_s
+        if time_ns != self._time_ns:
+            self.start(time_ns, now_s)
+        elif past_s >= LOOK_S:
+            queued = [self._queued(pid) for pid in self._pids]
+            if max(map(sub, queued, self._before), default=0.0) < STARVED * past_s:
+                self.counted_s += LOOK_S
+            self._looked_s, self._before = now_s, queued
+        return now_s - self._since_s >= NAMED_S
+
+
 class Supervisor:
     """One flight of a graph.
 
@@ -235,7 +272,6 @@ class Supervisor:
         self._composed = composed
         self._duration_ns = round(duration_s * 1e9)
         self._progress = progress
-        self._moved = (0, 0.0)
         self.outcome = FlightOutcome()
 
     def fly(self) -> FlightOutcome:
@@ -269,7 +305,7 @@ class Supervisor:
         pids = {self._name_of(process): process.pid for process in self._graph.processes}
         self._cpu = CpuUse(pids | {ITSELF: os.getpid()})
         self._begun_s = time.monotonic()
-        self._moved = (0, self._begun_s)
+        self._standstill = Standstill(list(pids.values()))
 
     def _name_of(self, process: GraphProcess) -> str:
         return ALL_NODES if self._composed else process.specs[0].full_name
@@ -294,19 +330,26 @@ class Supervisor:
             raise FlightError(self._foreign_clock())
         time_ns = watcher.time_ns
         world = watcher.report(self._world).message
-        if time_ns != self._moved[0] or world == "paused":
-            self._moved = (time_ns, now_s)
-        elif now_s - self._moved[1] > STALL_S:
-            raise FlightError(
-                f"simulated time stands still at {time_ns * 1e-9:.3f} s:"
-                f" node {self._world} says {world!r}"
-            )
+        if world == "paused":
+            self._standstill.start(time_ns, now_s)
+        elif self._standstill.look(time_ns, now_s):
+            words = f"time stands still at {time_ns * 1e-9:.3f} s: {self._waited_for(world)}"
+            if self._standstill.counted_s >= STALL_S:
+                raise FlightError(f"simulated {words}")
+            watcher.get_logger().warning(words, throttle_duration_sec=NAMED_AGAIN_S)
         mission = watcher.missions.get(self._namespaces[0], {})
         if not self.outcome.startup_s and mission.get("armed") == "true":
             self.outcome.startup_s = now_s - self._started_s
         height_m = watcher.report(self._heights).number("height_m")
         self._progress(time_ns * 1e-9, height_m, mission.get("state"))
         return time_ns >= self._duration_ns or all(map(watcher.over, self._namespaces))
+
+    def _waited_for(self, world: str) -> str:
+        """Which nodes do not report any more, or else what the world's says."""
+        since_s, names = time.monotonic() - SILENT_S, [s.full_name for s in self._graph.specs]
+        silent = [name for name in names if self._watcher.report(name).heard_s < since_s]
+        lives = f"alive and silent: {', '.join(silent)}"
+        return lives if silent else f"node {self._world} says {world!r}"
 
     def _note_end(self) -> None:
         outcome, finished = self.outcome, self._watcher.finished

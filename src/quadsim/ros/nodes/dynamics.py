@@ -63,6 +63,8 @@ from quadsim.world.scene.scene import Scene
 CLOCK_PERIOD_NS = 10_000_000
 #: How often time is looked after where commands make the steps, s.
 COMMANDED_PERIOD_S = 0.02
+#: What is said of a node whose endpoint is not there.
+MISSING = "is missing"
 #: How many steps' wall times are remembered, for the latency of their commands.
 KEPT_STEPS = 1024
 
@@ -140,6 +142,7 @@ class DynamicsNode(QuadsimNode):
         self._wait_for_nobody()
         self._stepped_ns = time.monotonic_ns()
         self._stalled = self._rivals = ""
+        self._was_missing = False
         self._clock_output = self.offer(topics.CLOCK)
         self._datum = self.offer(topics.DATUM)
         self._datum.publish(make_datum(self.fleet.environment.datum))
@@ -285,6 +288,7 @@ class DynamicsNode(QuadsimNode):
             self.fleet.set_motor_command(vehicle.index, speeds)
         else:
             self._lockstep.add(vehicle.index, nearest(stamp_ns, self._period_ns), speeds)
+            self._was_missing = False
             self._on_timer()
 
     def _count_latency(self, stamp_ns: int) -> None:
@@ -406,6 +410,19 @@ class DynamicsNode(QuadsimNode):
                 if speeds is not None:
                     self.fleet.set_motor_command(i, speeds)
             self._step()
+        if self._stalled:
+            self._step_past_loss()
+
+    def _step_past_loss(self) -> None:
+        """Step with the last command where an endpoint was missing and has come back.
+
+        DDS forgets a process that stands still for 20 s. What is said meanwhile is lost, so that
+        nobody would ever answer it.
+        """
+        silent = self._silent()
+        self._was_missing |= MISSING in silent
+        if silent and self._was_missing and MISSING not in silent:
+            self._step()
 
     @property
     def _commanded(self) -> bool:
@@ -449,7 +466,7 @@ class DynamicsNode(QuadsimNode):
             for topic in (topics.IMU_RAW, topics.ODOMETRY, topics.COMMAND_MOTOR_SPEED):
                 name = vehicle.topic(topic)
                 if not self.count_publishers(name):
-                    return f"node {topic.publishers[0]} of {vehicle.namespace} is missing ({name})"
+                    return f"node {topic.publishers[0]} of {vehicle.namespace} {MISSING} ({name})"
             return f"no answer on {vehicle.topic(topics.COMMAND_MOTOR_SPEED)}"
         return ""
 
@@ -467,8 +484,8 @@ class DynamicsNode(QuadsimNode):
         """Pace, latency of the commands, and who is waited for."""
         silent = self._silent()
         if silent and silent != self._stalled:
-            self._tell_all(ERROR, "stalled", silent)
-            self.get_logger().error(f"lockstep waits: {silent}")
+            self._tell_all(WARN, "stalled", silent)  # a busy machine goes on after it
+            self.get_logger().warning(f"lockstep waits: {silent}")
         self._stalled = silent
         rivals = self._tell_rivals()
         values = self._time.values() | {

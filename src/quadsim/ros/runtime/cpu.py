@@ -1,4 +1,4 @@
-"""CPU time of a graph's processes between two moments of a flight."""
+"""Processor time of a graph's processes, used and waited for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -48,6 +49,18 @@ class CpuUse:
                 if process.is_running():  # and nobody else has its id
                     found[name] = CpuShare(cpu_s, cpu_s / wall_s)
         return found
+
+
+def queued_s(pid: int) -> float:
+    """Time that the threads of a process have waited for a processor, s; 0 where nobody says.
+
+    The second number of Linux's ``schedstat``, in ns.
+    """
+    total_ns = 0
+    for task in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with suppress(OSError, ValueError, IndexError):
+            total_ns += int(task.read_text(encoding="ascii").split()[1])
+    return total_ns * 1e-9
 
 
 def _used_s(process: psutil.Process) -> float:
