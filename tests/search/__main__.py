@@ -1,6 +1,6 @@
 """Searches for flights whose estimate is wrong without saying so: ``python tests/search``.
 
-Prints rates of each class with their interval, every finding, and the smallest scenario that each
+Prints every finding, rates of each class with their interval, and the smallest scenario that each
 kind of finding shrinks to; with ``--output`` these are files for ``quadsim sim --scenario``.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,21 +35,33 @@ class Flight:
     content: Content
     findings: Findings
 
+    def has(self, word: str) -> bool:
+        return any(name.startswith(word) for name in self.findings.kinds)
+
     @property
     def gravest(self) -> str:
-        """Name of its gravest finding; empty without one."""
         return next((k for word in GRAVEST for k in self.findings.kinds if k.startswith(word)), "")
+
+    @property
+    def title(self) -> str:
+        found = "; ".join(f"{name}: {words}" for name, words in self.findings.kinds.items())
+        cause = f"; cause: {self.findings.cause}" if self.findings.cause else ""
+        return f"{self.kind} {self.seed}/{self.number}: {found}{cause}"
 
 
 def fly_drawn(job: tuple[str, int, int]) -> Flight:
     """Draw a flight and fly it."""
     content = draw_scenario(*job)
-    return Flight(*job, content, fly(content))
+    flight = Flight(*job, content, fly(content))
+    if flight.gravest:
+        print(f"  {flight.title}", flush=True)
+    return flight
 
 
 def shrink_flight(flight: Flight) -> Content:
     """The smallest scenario that shows a flight's gravest finding."""
-    return shrink(flight.content, flight.gravest)
+    content = shrink(flight.content, flight.gravest)
+    return {"description": f"{flight.gravest}; shrunk from {flight.title}"} | content
 
 
 def rate(found: int, count: int) -> str:
@@ -64,23 +75,13 @@ def rate(found: int, count: int) -> str:
 
 def print_rates(flights: list[Flight]) -> None:
     """Print how often each kind of finding came."""
-    count, flew = len(flights), sum(f.findings.flew for f in flights)
-    print(f"{flights[0].kind}: {count} flights, {flew} took off")
-
-    def told(words: str, found: Iterable[bool]) -> None:
-        print(f"  {words:24s} {rate(sum(found), count)}")
-
-    for word in ("material", "wrong", "crash", "failsafe", "timeout", "not finite"):
-        told(word, (any(k.startswith(word) for k in f.findings.kinds) for f in flights))
-    ended = [f for f in flights if {"crash", "failsafe"} & set(f.findings.kinds)]
-    told("of them without a cause", (not f.findings.cause for f in ended))
-    for kind in sorted({k for f in flights for k in f.findings.kinds if " " in k}):
-        told(f"  {kind}", (kind in f.findings.kinds for f in flights))
-
-
-def _title(flight: Flight) -> str:
-    found = "; ".join(f"{name}: {words}" for name, words in flight.findings.kinds.items())
-    return f"{flight.kind} {flight.seed}/{flight.number}: {found}"
+    flew = sum(flight.findings.flew for flight in flights)
+    print(f"{flights[0].kind}: {len(flights)} flights, {flew} took off")
+    names = sorted({name for flight in flights for name in flight.findings.kinds if " " in name})
+    for word in ("material", "wrong", "crash", "failsafe", "timeout", *names):
+        print(f"  {word:18s} {rate(sum(f.has(word) for f in flights), len(flights))}")
+    silent = [f for f in flights if f.has("crash") or f.has("failsafe")]
+    print(f"  ended so without a cause: {sum(not f.findings.cause for f in silent)}", flush=True)
 
 
 def main() -> None:
@@ -91,36 +92,26 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first flight")
     parser.add_argument("--class", dest="kinds", action="append", choices=CLASSES)
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--shrink", type=int, default=3, help="of each kind of finding; 0: none")
+    parser.add_argument("--shrink", type=int, default=2, help="of each kind of finding; 0: none")
     parser.add_argument("--output", type=Path, help="folder for the shrunk scenarios")
     args = parser.parse_args()
     with Processes(args.processes) as pool:
         for kind in args.kinds or CLASSES:
-            numbers = range(args.first, args.first + args.flights)
-            jobs = [(kind, args.seed, number) for number in numbers]
+            jobs = [(kind, args.seed, args.first + i) for i in range(args.flights)]
             with closing(stream_results(fly_drawn, jobs, pool)) as results:
                 flights = sorted((flight for _, flight in results), key=lambda f: f.number)
             print_rates(flights)
-            found = [flight for flight in flights if flight.gravest]
-            for flight in found:
-                cause = f"; cause: {flight.findings.cause}" if flight.findings.cause else ""
-                print(f"  {_title(flight)}{cause}")
-            names = [flight.gravest for flight in found]
-            few = [f for i, f in enumerate(found) if names[:i].count(f.gravest) < args.shrink]
+            names = [flight.gravest for flight in flights]
+            few = [f for i, f in enumerate(flights) if names[:i].count(names[i]) < args.shrink]
+            few = [flight for flight in few if flight.gravest]
             with closing(stream_results(shrink_flight, few, pool)) as results:
                 for i, content in results:
-                    _write(few[i], content, args.output)
-
-
-def _write(flight: Flight, content: Content, folder: Path | None) -> None:
-    """Print a shrunk scenario, and write it where a folder is given."""
-    content = {"description": f"{flight.gravest}; shrunk from {_title(flight)}"} | content
-    text = yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=100)
-    print(f"--- {flight.gravest}\n{text}", flush=True)
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        name = f"{flight.kind}_{flight.gravest.replace(' ', '_')}_{flight.seed}_{flight.number}"
-        (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+                    text = yaml.safe_dump(content, sort_keys=False, default_flow_style=None)
+                    print(f"--- {text}", flush=True)
+                    if args.output is not None:
+                        args.output.mkdir(parents=True, exist_ok=True)
+                        name = f"{kind}_{few[i].gravest.replace(' ', '_')}_{few[i].number}.yaml"
+                        (args.output / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

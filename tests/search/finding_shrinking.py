@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
@@ -11,59 +12,42 @@ from scenario_drawing import Content
 
 from quadsim.base.errors import InputError
 
-#: What everybody flies; a factor that is one of these is none.
-PLAIN: Mapping[str, Any] = {"vehicle": "x500", "sensors": "default"}
-#: Parts that go whole; of others each part goes by itself.
-WHOLE = ("start", "autopilot")
-NESTED = ("environment", "believed", "datum")
-LISTS = ("faults", "events", "mission")
+#: What everybody flies.
+PLAIN = {"vehicle": "x500", "sensors": "default"}
+#: What goes whole, or a part at a time; of the mission the first and the last item stay.
+DROPPED = ("start", "autopilot", "environment", "believed", "faults", "events", "mission")
 
 
-def _without(content: Content, path: tuple[Any, ...]) -> Content:
-    result = deepcopy(content)
-    target: Any = result
-    for name in path[:-1]:
-        target = target[name]
-    del target[path[-1]]
-    return {name: value for name, value in result.items() if value not in ([], {})}
-
-
-def _parts(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """What can be dropped, the larger before its parts."""
-    for name, value in content.items():
-        at = (*path, name)
-        if name in WHOLE or path:
-            yield at
-        if name in NESTED:
-            if not path:
-                yield at
-            yield from _parts(value, at)
-        elif name in LISTS and not path:
-            yield from ((*at, i) for i in reversed(range(len(value))))
+def _parts(value: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
+    """Paths of what can be dropped, the larger before its parts."""
+    if path[0] != "mission":
+        yield path
+    if isinstance(value, dict) and path[0] in ("environment", "believed"):
+        for name in value:
+            yield from _parts(value[name], *path, name)
+    elif isinstance(value, list) and len(path) == 1:
+        inner = range(1, len(value) - 1) if path[0] == "mission" else range(len(value))
+        yield from ((*path, i) for i in inner)
 
 
 def simpler(content: Content) -> Iterator[Content]:
     """Contents with one factor less."""
-    for path in _parts(content):
-        takes_off_or_lands = path[0] == "mission" and path[1] in (0, len(content["mission"]) - 1)
-        if not takes_off_or_lands:
-            yield _without(content, path)
-    for name, value in PLAIN.items():
-        if content[name] != value:
-            yield {**content, name: value}
+    for path in [
+        path for name in DROPPED if name in content for path in _parts(content[name], name)
+    ]:
+        result = deepcopy(content)
+        target: Any = result
+        for name in path[:-1]:
+            target = target[name]
+        del target[path[-1]]
+        yield {name: value for name, value in result.items() if value not in ([], {})}
+    yield from ({**content, name: value} for name, value in PLAIN.items() if content[name] != value)
 
 
 def shrink(content: Content, kind: str) -> Content:
-    """The smallest content that still shows a finding, by the greedy way."""
-    goes_on = True
-    while goes_on:
-        goes_on = False
-        for candidate in simpler(content):
-            try:
-                found = fly(candidate).kinds
-            except InputError:
-                continue
-            if kind in found:
-                content, goes_on = candidate, True
-                break
+    """The smallest content that still shows a finding, found greedily."""
+    for candidate in simpler(content):
+        with suppress(InputError):  # a part that another one needs
+            if kind in fly(candidate).kinds:
+                return shrink(candidate, kind)
     return content

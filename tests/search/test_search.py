@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from finding_shrinking import shrink
 from flight_findings import Findings, fly, judge_estimate
-from scenario_drawing import CLASSES, draw_scenario, held_wind_mps, scenario_of
+from scenario_drawing import CLASSES, draw_scenario, held_wind_mps, scenario_of, vehicle_of
 
 from quadsim.sim.log import Event, FlightLog, Track
 
@@ -86,7 +86,7 @@ def test_the_wind_is_one_that_the_vehicle_holds():
     """By hand of the x500: 0.289 N s/m of rotors and body in hover, 2.0643 kg, 2 m/s^2."""
     rotors = 4 * 6.09920885e-05 * np.sqrt(2.0643 * 9.81 / 4 / 8.54858e-06)
     expected = min(2.0 * 2.0643 / (rotors + 0.15), 12.0)
-    assert held_wind_mps("x500") == pytest.approx(expected, rel=0.01)
+    assert held_wind_mps(vehicle_of("x500")) == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.thorough
