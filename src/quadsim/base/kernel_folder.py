@@ -88,8 +88,21 @@ def _why_unwritable(folder: Path) -> str:
     return ""
 
 
+def own_temporary(name: str) -> Path:
+    """A folder of the user's own among the temporary files; a new one if its name is another's.
+
+    Raises:
+        OSError: there is no place for temporary files.
+    """
+    import tempfile  # here, as it takes 10 ms to import
+
+    folder = Path(tempfile.gettempdir()) / f"quadsim-{os.getuid()}" / name
+    make_private(folder)
+    return Path(tempfile.mkdtemp(prefix="quadsim-")) if _why_unsafe(folder) else folder
+
+
 def use_temporary(name: str, why: str) -> Path:
-    """A folder of the user's own among the temporary files, said in one line.
+    """Take :func:`own_temporary`, and say so in one line.
 
     The processes that this one starts find it in ``NUMBA_CACHE_DIR``, and later commands by its
     name.
@@ -97,13 +110,8 @@ def use_temporary(name: str, why: str) -> Path:
     Raises:
         SystemExit: it cannot be written either.
     """
-    import tempfile  # here, as it takes 10 ms to import
-
     try:
-        folder = Path(tempfile.gettempdir()) / f"quadsim-{os.getuid()}" / name
-        make_private(folder)
-        if _why_unsafe(folder):
-            folder = Path(tempfile.mkdtemp(prefix="quadsim-"))
+        folder = own_temporary(name)
         beside = _why_unwritable(folder)
     except OSError as error:
         beside = str(error.strerror)

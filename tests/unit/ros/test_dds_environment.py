@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from importlib.metadata import PackageNotFoundError
 
 import pytest
@@ -45,3 +46,13 @@ def test_an_rclpy_of_no_known_release_is_told_nothing(monkeypatch):
 
     monkeypatch.setattr(dds_environment, "version", version)
     assert dds_environment.release() == ()
+
+
+def test_logs_go_to_a_temporary_folder_where_the_home_cannot_be_written(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = tmp_path / f"quadsim-{os.getuid()}" / "ros-log"
+    assert after({"HOME": "/proc/none"}, monkeypatch)["ROS_LOG_DIR"] == str(folder)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert "ROS_LOG_DIR" not in after({"HOME": str(tmp_path)}, monkeypatch)
+    given = {"HOME": "/proc/none", "ROS_LOG_DIR": "/mine"}
+    assert after(given, monkeypatch)["ROS_LOG_DIR"] == "/mine"

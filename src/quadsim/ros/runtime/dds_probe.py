@@ -16,6 +16,9 @@ def probe() -> int:
     from rclpy.node import Node
     from std_msgs.msg import String
 
+    from quadsim.ros.runtime.dds_environment import set_log_folder
+
+    set_log_folder()
     heard: list[str] = []
     start_s = time.monotonic()
     contexts = [Context(), Context()]  # two participants, so that the message crosses DDS
