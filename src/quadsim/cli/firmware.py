@@ -33,7 +33,10 @@ class FirmwareOptions:
     )
     rate: FirmwareRate = 1.0
     port: str = option(
-        "", "of a board: a serial port, or udp:PORT", metavar="NAME", unset="an executable's"
+        "",
+        "of a board: a serial port, or udp:[ADDRESS:]PORT",
+        metavar="NAME",
+        unset="an executable's",
     )
     auto: Auto = False
     flight: FlightOptions = field(default_factory=FlightOptions)
@@ -70,8 +73,11 @@ def firmware(options: FirmwareOptions) -> int:
             loaded = replace(loaded, criteria=tuple(kept))
 
     def tell(summary: dict[str, Any]) -> None:
-        counts = [dict(of.counts()) for of in flown.firmware]
-        summary["firmware"] = {"name": name, "parameters": flown.parameters, "packets": counts}
+        summary["firmware"] = {
+            "name": name,
+            "parameters": flown.parameters,
+            "packets": flown.counts(),
+        }
 
     try:
         return fly_and_report(loaded, options.flight, flown, tell)

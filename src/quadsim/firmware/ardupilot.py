@@ -65,6 +65,11 @@ def json_line(
     ).encode()
 
 
+def fits_servos(data: bytes) -> bool:
+    """Whether a packet is one of servos, of 16 channels."""
+    return len(data) == SERVOS.size and data[:2] == MAGIC.to_bytes(2, "little")
+
+
 class ArduPilot:
     """One ArduCopter, started from an executable or found running with ``--model JSON``.
 
@@ -102,13 +107,15 @@ class ArduPilot:
         self._motors = len(craft.airframe.rotor_directions)
         steps = steps_of(craft.mission, craft.datum) if self._auto else ()
         port = NEXT_INSTANCE * craft.index
-        servos, commands = UdpPort(SERVO_PORT + port), TcpStream(MAVLINK_PORT + port, listens=False)
+        servos = UdpPort(SERVO_PORT + port, fits=fits_servos, strays=craft.strays)
+        commands = TcpStream(MAVLINK_PORT + port, listens=False)
         self._streams, self._servos = [servos, commands], servos
         if self._executable is not None:
             self._process = Process(self._executable, self._arguments(), self.name)
             self._write_parameters(self._process.folder)
             refuse_taken(commands.port)
             self._process.start()
+            servos.expect(self._process)
         if not commands.open(START_S, self._process):
             fail(self.name, self._process, f"nothing on tcp {commands.port} in {START_S:g} s")
         self._port = mavlink.Port(commands)
@@ -190,9 +197,13 @@ class ArduPilot:
                 if self._process is not None:
                     self._process.check()
                 if time.monotonic() > until_s:
-                    fail(self.name, self._process, f"silent for {timeout_s:g} s on {where}")
+                    fail(
+                        self.name,
+                        self._process,
+                        f"silent for {timeout_s:g} s on {where}{self._craft.strays}",
+                    )
                 continue
-            if len(data) != SERVOS.size or data[:2] != MAGIC.to_bytes(2, "little"):
+            if not fits_servos(data):
                 words = f"{len(data)} bytes on {where} are no servo packet of 16 channels"
                 others = "another version, SERVO_32_ENABLE, or a Betaflight that runs, too"
                 fail(self.name, self._process, f"{words}: {others}")

@@ -163,6 +163,11 @@ def msp_answer(data: bytes, command: int) -> bytes | None:
     return data[at + 5 : at + 5 + size] if data[at + 4] == command else None
 
 
+def fits_motors(data: bytes) -> bool:
+    """Whether a packet has the size of a motor command."""
+    return len(data) == MOTORS.size
+
+
 class Betaflight:
     """One Betaflight, started from an executable or found running.
 
@@ -205,7 +210,7 @@ class Betaflight:
         airframe = craft.airframe
         rotors = len(airframe.rotor_directions) * airframe.thrust_coefficient_N_s2
         self._full_mps2 = rotors * airframe.rotor_speed_max_radps**2 / airframe.mass_kg
-        self._ports = [UdpPort(MOTORS_PORT)]
+        self._ports = [UdpPort(MOTORS_PORT, fits=fits_motors, strays=craft.strays)]
         self._ports += [UdpPort(0, to=port) for port in (STATE_PORT, STICKS_PORT)]
         if self._executable is not None:
             self._process = Process(self._executable, ["--ip", "127.0.0.1"], self.name)
@@ -219,6 +224,7 @@ class Betaflight:
         for _ in range(STARTS):
             if self._process is not None:
                 self._process.start()
+                self._ports[0].expect(self._process)
             self._wait()
             self._set_clock()
             if self._process is None or self._answers():
@@ -310,7 +316,7 @@ class Betaflight:
     def _take_motors(self, now_ns: int) -> None:
         """Take the newest motor command; see that there are any."""
         while data := self._ports[0].read():
-            if len(data) != MOTORS.size:
+            if not fits_motors(data):
                 raise FlightError(
                     f"betaflight: {len(data)} bytes on udp {MOTORS_PORT}, {MOTORS.size} wanted:"
                     " another version"
@@ -325,7 +331,11 @@ class Betaflight:
             self._process.check()
         silent_s = (now_ns - max(self._answered_ns, 0)) * 1e-9
         if silent_s > (1.0 if self._answered_ns >= 0 else ANSWER_S):
-            fail("betaflight", self._process, f"silent for {silent_s:.0f} s on udp {MOTORS_PORT}")
+            fail(
+                "betaflight",
+                self._process,
+                f"silent for {silent_s:.0f} s on udp {MOTORS_PORT}{self._craft.strays}",
+            )
         self._check_armed(now_ns)
 
     def _check_armed(self, now_ns: int) -> None:

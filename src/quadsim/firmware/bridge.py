@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.base.compiled import plain
-from quadsim.base.errors import InputError
+from quadsim.base.errors import FlightError, InputError
 from quadsim.base.parameters import Vec3
 from quadsim.base.records import MODE_POSITION
 from quadsim.control.airframe import AirframeParams
 from quadsim.control.turning import TurningHeading
 from quadsim.firmware.axes import Rotor, rotor_order
 from quadsim.firmware.targets import ThrustTarget
+from quadsim.firmware.transport import Strays
 from quadsim.geometry.geodesy import Datum
 from quadsim.geometry.rotation import Quat, from_euler, rotate, yaw_of
 from quadsim.mission.flight.flight import FlightManager
@@ -111,6 +112,7 @@ class Craft:
             position loop, and what both are decided on.
         imu_hz, fix_latency_s: rate of the IMU, latency of the receiver.
         has_gnss: whether it carries a receiver.
+        strays: what came to the firmware's ports from others.
         poses: (stamp, p_W, q_WB) of a motion capture that the firmware was not sent yet.
         thrust: attitude or rates with a thrust that go out in place of a wanted velocity; None:
             that does.
@@ -133,6 +135,7 @@ class Craft:
         gnss = loop.scenario.sensors.get("gnss")
         self.has_gnss = gnss is not None
         self.fix_latency_s = gnss.latency_s if gnss is not None else 0.0
+        self.strays = Strays()
         self.poses: list[tuple[int, Vec3, Quat]] = []
         self.thrust: ThrustTarget | None = None
         self.takes_thrust = False
@@ -255,7 +258,12 @@ class Bridge:
         throttles = self._firmware.receive(now_ns)
         self._loop.held = not self._firmware.ready
         command, top_radps, squares = self._command, self._top_radps, 0.0
-        for rotor, throttle in zip(self._order, throttles, strict=False):
+        for words in self.craft.strays.news:
+            self.craft.tell(now_ns, words, warns=True)
+        self.craft.strays.news.clear()
+        for number, (rotor, throttle) in enumerate(zip(self._order, throttles, strict=False), 1):
+            if not math.isfinite(throttle):
+                raise FlightError(f"{self._firmware.name}: motor {number} is {throttle}, not taken")
             speed_radps = min(max(throttle, 0.0), 1.0) * top_radps
             command[rotor] = speed_radps
             squares += speed_radps * speed_radps

@@ -80,6 +80,7 @@ class Flown:
     def __init__(self, start: Callable[[], Firmware], parameters: Path | None = None) -> None:
         self._start, self.parameters = start, parameters
         self.firmware: list[Firmware] = []
+        self._crafts: list[Craft] = []
 
     def __call__(
         self, scenario: Scenario, vehicle: str, vehicles: Vehicles, index: int
@@ -99,7 +100,14 @@ class Flown:
         """Let firmware fly a vehicle; what it is connected to."""
         firmware = self._start()
         self.firmware.append(firmware)
-        return Bridge(loop, vehicles, index, firmware).craft
+        craft = Bridge(loop, vehicles, index, firmware).craft
+        self._crafts.append(craft)
+        return craft
+
+    def counts(self) -> list[dict[str, int]]:
+        """Packets of each firmware, and what came to its ports from others (``strays``)."""
+        pairs = zip(self.firmware, self._crafts, strict=False)
+        return [{**firmware.counts(), "strays": craft.strays.count} for firmware, craft in pairs]
 
     def close(self) -> None:
         """End all."""

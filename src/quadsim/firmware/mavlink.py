@@ -23,6 +23,11 @@ def dialect() -> Any:
     return need("pymavlink.dialects.v20.ardupilotmega", "MAVLink")
 
 
+def fits(data: bytes) -> bool:
+    """Whether a packet begins as a message of MAVLink 1 or 2 does, and is long enough for one."""
+    return data[:1] in (b"\xfe", b"\xfd") and len(data) >= 8
+
+
 class Port:
     """MAVLink over a stream.
 

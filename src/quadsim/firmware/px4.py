@@ -27,9 +27,11 @@ from quadsim.firmware.betaflight import pressure_height_m
 from quadsim.firmware.bridge import Craft
 from quadsim.firmware.companion import ARMED, PX4, Companion
 from quadsim.firmware.transport import (
+    HOST,
     ByteStream,
     Process,
     SerialStream,
+    Strays,
     TcpStream,
     UdpPort,
     explained,
@@ -56,17 +58,22 @@ EXTERNAL_VISION = {
 }  # fmt: skip
 
 
-def board_stream(port: str) -> ByteStream:
-    """The port of a board: ``udp:14560`` or a serial device.
+def board_stream(port: str, strays: Strays) -> ByteStream:
+    """The port of a board: ``udp:14560``, ``udp:192.168.7.1:14560`` or a serial device.
+
+    Without an address it is heard on this machine alone.
 
     Raises:
         InputError: it is neither, or cannot be opened.
     """
-    kind, _, number = port.partition(":")
+    kind, _, place = port.partition(":")
     if kind == "udp":
+        host, _, number = place.rpartition(":")
         if not number.isdigit() or not 0 < int(number) < 65536:
-            raise InputError(f"port {port!r}: udp:NUMBER, up to 65535, or a serial device")
-        return UdpPort(int(number), host="0.0.0.0")
+            raise InputError(
+                f"port {port!r}: udp:[ADDRESS:]NUMBER, up to 65535, or a serial device"
+            )
+        return UdpPort(int(number), host=host or HOST, fits=mavlink.fits, strays=strays)
     return SerialStream(port)
 
 
@@ -124,19 +131,21 @@ class Px4:
         if self._board:
             if craft.index > 0:
                 raise InputError("px4: one board flies one vehicle")
-            stream = board_stream(self._board)
+            stream = board_stream(self._board, craft.strays)
             self._streams = [stream]
             self._hil = companion = mavlink.Port(stream)
         else:
-            server = TcpStream(SIMULATOR_PORT + craft.index, listens=True)
-            commands = UdpPort(COMPANION_PORT + craft.index)
+            server = TcpStream(SIMULATOR_PORT + craft.index, True, craft.strays)
+            number = COMPANION_PORT + craft.index
+            commands = UdpPort(number, fits=mavlink.fits, strays=craft.strays)
             self._streams = [server, commands]
             self._start()
+            commands.expect(self._process)
             if not server.open(START_S, self._process):
                 fail(
                     self.name,
                     self._process,
-                    f"nobody connects to tcp {server.port} in {START_S:g} s",
+                    f"nobody connects to tcp {server.port} in {START_S:g} s{craft.strays}",
                 )
             self._hil, companion = mavlink.Port(server), mavlink.Port(commands)
         self._shared = companion is self._hil
@@ -255,7 +264,7 @@ class Px4:
         self._lockstep = bool(message.flags & LOCKSTEP) and not self._board
         armed = bool(message.mode & ARMED)
         controls = message.controls[: self._motors]
-        self._throttles = [v if armed and math.isfinite(v) else 0.0 for v in controls]
+        self._throttles = [v if armed else 0.0 for v in controls]
         return True
 
     def close(self) -> None:

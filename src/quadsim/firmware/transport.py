@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -24,6 +24,8 @@ from quadsim.base.extras import need
 HOST = "127.0.0.1"
 #: Most bytes of a packet.
 LARGEST = 65536
+#: So many packets of others are read for one of the firmware.
+MOST_STRAYS = 256
 #: What a UDP socket says of a packet that nobody hears: nobody is there, or the network is down.
 UNHEARD = (
     *(errno.EAGAIN, errno.ECONNREFUSED, errno.ENOBUFS),
@@ -84,39 +86,108 @@ def refuse_taken(port: int) -> None:
         raise InputError(f"{error}; {words}") from None
 
 
+class Strays:
+    """What came to our ports from others than the firmware, and was not taken.
+
+    Attributes:
+        count: packets and connections.
+        news: in words, what nobody was told yet; once for each of the first senders.
+    """
+
+    #: Senders that are told apart.
+    MOST_SENDERS = 16
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.news: list[str] = []
+        self._senders: dict[tuple[str, int], str] = {}
+
+    def add(self, sender: tuple[str, int], what: str) -> None:
+        """Count something."""
+        self.count += 1
+        if sender not in self._senders and len(self._senders) < self.MOST_SENDERS:
+            words = f"{what} from {sender[0]}:{sender[1]} not taken: not the firmware's"
+            self._senders[sender] = words
+            self.news.append(words)
+
+    def __contains__(self, sender: tuple[str, int]) -> bool:
+        return sender in self._senders
+
+    def __str__(self) -> str:
+        return "".join(f" ({self.count}: {words})" for words in [*self._senders.values()][:1])
+
+
 class UdpPort:
-    """A UDP port of this machine; answers go to whoever was heard last.
+    """A UDP port of this machine, and the one sender that is believed on it.
+
+    That is the process which we started, or else whoever first sends what fits.
 
     Args:
         port: where it listens.
-        to: the port it sends to; None: that of the newest sender.
+        to: the port it sends to; None: that of the sender.
         host: address to listen at.
+        fits: whether a packet is of the firmware's kind.
+        strays: counts what others send.
     """
 
-    def __init__(self, port: int, to: int | None = None, host: str = HOST) -> None:
+    def __init__(
+        self,
+        port: int,
+        to: int | None = None,
+        host: str = HOST,
+        fits: Callable[[bytes], bool] = lambda _: True,
+        strays: Strays | None = None,
+    ) -> None:
         self.port = port
         self._socket = _bound(socket.SOCK_DGRAM, host, port)
         self._timeout_s = 0.0
         self._to = (HOST, to) if to is not None else None
         self._follows = to is None
+        self._fits, self._strays = fits, strays or Strays()
+        self._process: Process | None = None
+        self._sender: tuple[str, int] | None = None
+
+    def expect(self, process: Process | None) -> None:
+        """Believe a process that is being started, and nobody else."""
+        self._process, self._sender = process, None
 
     def read(self, timeout_s: float = 0.0) -> bytes:
-        """The oldest packet that has arrived, waiting for at most so long; empty: none."""
+        """The oldest packet of the firmware that has arrived, waiting for at most so long.
+
+        Returns:
+            Nothing where there is none, or only what somebody else sent.
+        """
         if timeout_s not in (0.0, self._timeout_s):  # the kernel's own: one call for each packet
             whole_s, rest_us = divmod(round(1e6 * timeout_s), 1_000_000)
             timeout = struct.pack("@ll", whole_s, rest_us)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeout)
             self._timeout_s = timeout_s
-        try:
-            flags = 0 if timeout_s > 0.0 else socket.MSG_DONTWAIT
-            data, sender = self._socket.recvfrom(LARGEST, flags)
-        except OSError as error:
-            if error.errno not in UNHEARD:
-                raise
-            return b""
-        if self._follows:
-            self._to = sender
-        return data
+        flags = 0 if timeout_s > 0.0 else socket.MSG_DONTWAIT
+        for _ in range(MOST_STRAYS):
+            try:
+                data, sender = self._socket.recvfrom(LARGEST, flags)
+            except OSError as error:
+                if error.errno not in UNHEARD:
+                    raise
+                return b""
+            if sender == self._sender or self._believes(sender, data):
+                return data
+            self._strays.add(sender, f"udp {self.port}: {len(data)} bytes")
+            flags = socket.MSG_DONTWAIT
+        return b""
+
+    def _believes(self, sender: tuple[str, int], data: bytes) -> bool:
+        """Whether somebody new is the firmware."""
+        if self._sender is not None:
+            return False
+        if self._process is None:
+            believed = self._fits(data)
+        else:
+            believed = sender not in self._strays and self._process.has_port("udp", sender[1])
+        if believed:
+            self._sender = sender
+            self._to = sender if self._follows else self._to
+        return believed
 
     def write(self, data: bytes) -> None:
         """Send a packet; nobody listening is no error, nor is a network that is down for a while.
@@ -142,11 +213,13 @@ class TcpStream:
 
     Args:
         port: of this machine.
-        listens: wait for somebody to connect.
+        listens: wait for somebody to connect; for our process, if we started one.
+        strays: counts connections of others.
     """
 
-    def __init__(self, port: int, listens: bool) -> None:
+    def __init__(self, port: int, listens: bool, strays: Strays | None = None) -> None:
         self.port = port
+        self._strays = strays or Strays()
         self._server = _bound(socket.SOCK_STREAM, HOST, port) if listens else None
         if self._server is not None:
             self._server.listen(1)
@@ -172,7 +245,12 @@ class TcpStream:
                 if self._server is None:
                     self._connection = socket.create_connection((HOST, self.port), 1.0)
                 elif select.select([self._server], [], [], 0.1)[0]:
-                    self._connection, _ = self._server.accept()
+                    made, (host, port) = self._server.accept()
+                    if process is None or process.has_port("tcp", port):
+                        self._connection = made
+                    else:
+                        made.close()
+                        self._strays.add((host, port), f"tcp {self.port}: a connection")
             if self._connection is None and self._server is None:
                 time.sleep(0.05)
         if self._connection is not None:
@@ -345,6 +423,23 @@ class Process:
                 )  # fmt: skip
             except OSError as error:
                 raise InputError(f"{self._executable}: {error.strerror}") from None
+
+    def has_port(self, kind: str, port: int) -> bool:
+        """Whether a port of this machine, ``udp`` or ``tcp``, belongs to it or what it started."""
+        group = 0 if self._running is None else self._running.pid
+        inodes = set()
+        for name in (kind, f"{kind}6"):
+            with contextlib.suppress(OSError):
+                for line in Path("/proc/net", name).read_text().splitlines()[1:]:
+                    words = line.split()
+                    if int(words[1].rpartition(":")[2], 16) == port:
+                        inodes.add(f"socket:[{words[9]}]")
+        for folder in Path("/proc").glob("[0-9]*/fd"):
+            with contextlib.suppress(OSError):  # another user's, or it has ended
+                ours = os.getpgid(int(folder.parent.name)) == group
+                if ours and any(str(link.readlink()) in inodes for link in folder.iterdir()):
+                    return True
+        return False
 
     def check(self) -> None:
         """See that it still runs.

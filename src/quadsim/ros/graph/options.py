@@ -211,7 +211,7 @@ class FirmwareSource:
     firmware_parameters: Annotated[
         str, Option("a file of them; empty: that of config/firmware, if there is one")
     ] = ""
-    port: Annotated[str, Option("of a board with PX4: a serial port, or udp:PORT")] = ""
+    port: Annotated[str, Option("of a board with PX4: a serial port, or udp:[ADDRESS:]PORT")] = ""
 
     @property
     def choice(self) -> FirmwareChoice | None:
