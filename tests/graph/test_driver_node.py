@@ -476,6 +476,31 @@ def test_a_vehicle_is_asked_until_its_state_says_so(bench, tmp_path, monkeypatch
     assert len(rover.asked) == asked + 2
 
 
+def test_of_two_who_say_that_the_vehicle_obeys_none_is_believed(bench, tmp_path):
+    """One who says that it does not is; it is not handed over, and no flight begins."""
+    rover = Rover(bench, tmp_path, **PATIENT)
+    services = rover.driver._outputs.services
+    rover.mode.publish(Bool(data=True))
+    bench.until(lambda: services.obeys is True)
+    other = bench.publisher(Bool, "/quad/vehicle/offboard_state")
+    other.publish(Bool(data=False))
+    bench.until(lambda: services.obeys is False)
+    for _ in range(3):
+        rover.mode.publish(Bool(data=True))
+    bench.until(lambda: "2 publish vehicle/offboard_state" in rover.ready.message)
+    assert rover.ready.level == DiagnosticStatus.ERROR
+    answer = bench.call(Trigger, "/quad/vehicle/offboard", Trigger.Request())
+    assert not answer.success
+    assert answer.message == "2 publish vehicle/offboard_state: /bench, /bench; allowed: one"
+    assert services.obeys is False
+    assert bench.call(Trigger, "/quad/vehicle/land", Trigger.Request()).success
+    assert rover.asked == ["land"]
+    bench.node.destroy_publisher(other)
+    bench.until(lambda: "offboard_state" not in rover.ready.message)
+    rover.mode.publish(Bool(data=True))
+    bench.until(lambda: services.obeys is True)
+
+
 def test_what_ends_a_flight_of_lost_setpoints_is_read_and_judged(bench, tmp_path, monkeypatch):
     """As mavros offers GUID_TIMEOUT: a ROS parameter of its node param, once it knows it."""
     monkeypatch.setattr("quadsim.ros.drivers.parameters.ASK_S", 0.2)

@@ -62,7 +62,7 @@ class Hall:
         self.wish, self.frame, self.held = (1.0, 0.0), "map", True
         self.poses, self.pillar_m, self.rays = True, math.inf, 180
         self._other, self.others, self.ahead_s = None, True, 0
-        self.strays = False
+        self.strays, self.presses = False, True
         self.more = lambda: None  # is called with each round of messages
         self._next_ns = 0
         bench.until(lambda: self._odometry.get_subscription_count() > 0 or
@@ -92,6 +92,8 @@ class Hall:
         odometry.header.frame_id, odometry.child_frame_id = "map", "base_link"
         pose.header.frame_id = "map"
         odometry.pose.pose.position.z = pose.pose.position.z = 1.5
+        # of no vehicle in the air is a pose the same to the bit as the last one
+        odometry.pose.pose.position.x = pose.pose.position.x = 1e-6 * math.sin(now_ns)
         # it looks north
         odometry.pose.pose.orientation.w = odometry.pose.pose.orientation.z = math.sqrt(0.5)
         pose.pose.orientation = odometry.pose.pose.orientation
@@ -115,7 +117,8 @@ class Hall:
             self._other.publish(other)
         self._scan.publish(scan)
         self._wish.publish(wish)
-        self._button.publish(Bool(data=self.held))
+        if self.presses:
+            self._button.publish(Bool(data=self.held))
         self._joy.publish(Joy(axes=[0.0] * 4, buttons=[0, int(self.held)]))
         self.more()
 
@@ -328,6 +331,11 @@ def test_another_vehicle_counts_when_it_is_heard_and_its_clock_is_ours(bench):
         ({"config": "nowhere"}, "unknown guard 'nowhere'"),
         ({"limits.height_min_m": 4.0}, "height_max_m"),
         ({"watch.late_s": -1.0}, "watch.late_s"),
+        ({"lidar.self_radius_m": 0.41}, r"self_radius_m: 0.41; allowed: at most .*\(0.4\)"),
+        (
+            {"lidar.self_radius_m": 0.3, "lidar.self_half_height_m": 5.0},
+            r"self_half_height_m: 5; allowed: at most vehicle.half_height_m \(0.2\)",
+        ),
     ],
 )
 def test_parameters_that_cannot_be_are_refused(bench, overrides, expected):
@@ -348,6 +356,111 @@ def test_a_lidar_that_covers_little_is_no_sight(bench):
     hall.wish = (1.0, 0.0)
     hall.until(lambda: hall.reports.get("reason") == "direction not seen")
     assert speed(hall) == 0.0
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_button_of_two_publishers_is_released(bench, held):
+    """Whatever both say: one that is held overrules none; when one is left, it goes on."""
+    hall = Hall(bench)
+    hall.enabled()
+    hall.until(lambda: hall.commands and speed(hall) > 0.99)
+    other = bench.node.create_publisher(Bool, "/quad/dead_man", qos.RELIABLE)
+    # one that has not spoken changes no flight, and is named
+    hall.until(lambda: hall.said("2 publish dead_man: /bench, /bench"))
+    hall.until(lambda: "2 publish dead_man" in bench.reports["/quad/guard"]["message"])
+    hall.until(lambda: hall.reports["state"] == "passing" and speed(hall) > 0.99)
+    hall.held = held
+    hall.more = lambda: other.publish(Bool(data=True))
+    hall.until(lambda: speed(hall) == 0.0)
+    hall.until(lambda: hall.reports["reason"] == "2 publish dead_man: /bench, /bench")
+    count, begun_s = len(hall.commands), time.monotonic()
+    hall.until(lambda: time.monotonic() > begun_s + 1.0)
+    assert not any(command.twist.linear.x for command in hall.commands[count:])
+    assert hall.enable(False).success
+    assert "2 publish dead_man: /bench, /bench; allowed: one" in hall.enable().message
+    # the operator's falls silent: the other one, which is there alone now, counts no more for that
+    hall.presses = False
+    begun_s = time.monotonic()
+    hall.until(lambda: time.monotonic() > begun_s + 2.5)
+    assert "2 publish dead_man" in hall.enable().message
+    hall.presses, hall.more, hall.held = True, lambda: None, True
+    bench.node.destroy_publisher(other)
+    hall.until(lambda: hall.enable().success)
+    hall.until(lambda: speed(hall) > 0.99)
+
+
+def test_a_button_whose_publisher_begins_anew_counts(bench):
+    """The old one has taken its leave: in flight it brakes for the time-out and goes on."""
+    hall = Hall(bench)
+    hall.enabled()
+    hall.until(lambda: hall.commands and speed(hall) > 0.99)
+    bench.node.destroy_publisher(hall._button)
+    hall._button = bench.node.create_publisher(Bool, "/quad/dead_man", qos.RELIABLE)
+    hall.until(lambda: hall.said("2 publish dead_man: /bench, one not listed"))
+    hall.until(lambda: hall.said("well again after: 2 publish dead_man"))
+    hall.until(lambda: speed(hall) > 0.99)
+
+
+def test_what_is_no_button_is_released(bench):
+    """A Joy with too few buttons, and bytes that are none, between those that say held."""
+    hall = Hall(bench, **{"dead_man.button": 1})
+    hall.enabled()
+    hall.until(lambda: hall.commands and speed(hall) > 0.99)
+    for message in (Joy(buttons=[1]), b"\x00\x01\x00\x00\x07"):
+        count = len(hall.commands)
+        hall._joy.publish(message)
+        hall.until(lambda: any(c.twist.linear.x == 0.0 for c in hall.commands[count:]))  # noqa: B023
+        hall.until(lambda: speed(hall) > 0.99)
+    assert hall.said("dead-man button released")
+    hall.until(lambda: hall.reports["joy refused"] == "2")
+
+
+def test_of_two_who_say_whether_the_vehicle_obeys_the_one_who_says_no_is_believed(bench):
+    hall = Hall(bench)
+    mode = bench.publisher(Bool, "/quad/vehicle/offboard_state", qos.RELIABLE)
+    hall.enabled()
+    mode.publish(Bool(data=True))
+    hall.until(lambda: hall.reports.get("offboard") == "yes")
+    other = bench.publisher(Bool, "/quad/vehicle/offboard_state", qos.RELIABLE)
+    other.publish(Bool(data=True))
+    hall.until(lambda: "2 publish vehicle/offboard_state" in hall.reports.get("reason", ""))
+    assert (hall.reports["state"], speed(hall)) == ("holding", 0.0)
+    other.publish(Bool(data=False))
+    hall.until(lambda: hall.reports.get("state") == "disabled")
+    assert hall.said("or so says one of them: 2 publish vehicle/offboard_state: /bench, /bench")
+    assert "2 publish vehicle/offboard_state" in hall.enable().message
+
+
+def test_a_second_publisher_of_the_pose_ends_the_flight(bench):
+    hall = Hall(bench)
+    hall.enabled()
+    hall.until(lambda: hall.commands and speed(hall) > 0.99)
+    other = bench.node.create_publisher(Odometry, "/quad/odometry/filtered", qos.FAST)
+    begun_s = time.monotonic()
+
+    def drift() -> None:
+        message = Odometry(child_frame_id="base_link")
+        message.header.frame_id = "map"
+        now_ns = time.monotonic_ns()
+        message.header.stamp.sec, message.header.stamp.nanosec = divmod(now_ns, 10**9)
+        message.pose.pose.position.x = 0.2 * (time.monotonic() - begun_s)
+        message.pose.pose.position.z = 1.5
+        message.pose.pose.orientation.w = message.pose.pose.orientation.z = math.sqrt(0.5)
+        other.publish(message)
+
+    hall.more = drift
+    hall.until(lambda: hall.reports.get("state") == "landing")
+    assert hall.reports["reason"] == "2 publish odometry/filtered: /bench, /bench"
+
+
+def test_a_driver_that_is_gone_is_not_ready(bench):
+    hall = Hall(bench)
+    ready = bench.publisher(DiagnosticStatus, "/quad/vehicle/ready", qos.LATCHED)
+    ready.publish(DiagnosticStatus(level=DiagnosticStatus.OK, message="in order"))
+    hall.enabled()
+    hall.enable(False)
+    bench.node.destroy_publisher(ready)
+    hall.until(lambda: "who said vehicle/ready is gone" in hall.enable().message)
 
 
 def test_a_second_publisher_of_wishes_is_named(bench):
@@ -397,7 +510,7 @@ def test_a_neighbour_with_a_guard_of_its_own_is_heard_and_kept_away_from(bench):
     # what the others hear of this one
     assert reaches[-1].header.frame_id == "map"
     first = reaches[-1].polygon.points[0]
-    assert (first.x, first.y, first.z) == (0.0, 0.0, 1.5)
+    assert (first.x, first.y, first.z) == pytest.approx((0.0, 0.0, 1.5), abs=1e-5)
     said.update(publish=False)
     hall.until(lambda: hall.said("neighbour quad2 lost: not heard for"))
     hall.until(lambda: speed(hall) == 0.0)

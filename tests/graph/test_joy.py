@@ -127,6 +127,28 @@ def test_a_joystick_arms_flies_and_disappears_and_the_vehicle_hovers(bench):
     np.testing.assert_allclose(vehicle.p, held, atol=0.02)
 
 
+def test_of_two_joysticks_none_flies_and_each_lands(bench):
+    """Sticks count as released, what begins something is refused, and both are named."""
+    vehicle = Vehicle(bench)
+    vehicle.run(0.3)
+    vehicle.press("arm", 1.2)
+    vehicle.press("take_off")
+    vehicle.until("assisted")
+    vehicle.axes[4] = 1.0
+    vehicle.run(1.0)
+    assert vehicle.v[0] > 1.0
+    other = bench.publisher(Joy, "/quad/joy", qos.RELIABLE)
+    for _ in range(100):
+        other.publish(Joy(axes=[0.0] * 4 + [1.0] + [0.0] * 3, buttons=[0] * 11))
+        vehicle.tick()
+    assert np.linalg.norm(vehicle.v) < 0.1
+    assert vehicle.node.health()[1] == f"{vehicle.state}; 2 publish joy: /bench, /bench"
+    vehicle.press("start")
+    assert vehicle.state in ("assisted", "hover")
+    vehicle.press("land")
+    assert vehicle.state == "landing"
+
+
 class Script:
     """A keyboard on which a test presses."""
 

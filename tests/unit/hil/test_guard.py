@@ -344,6 +344,103 @@ def test_one_pose_that_jumps_is_not_taken() -> None:
     assert bench.run(1.0).state == "passing"
 
 
+@pytest.mark.parametrize("given", [True, False], ids=["velocity", "pose_alone"])
+@pytest.mark.parametrize("speed_mps", [0.3, 0.8, 4.0])
+def test_a_pose_that_repeats_to_the_bit_is_none(speed_mps: float, given: bool) -> None:
+    """As a tracker that says its last one again; at 0.8 m/s no other rule ever found it.
+
+    It is found once the vehicle should have moved by the stated error of its pose, and no sooner
+    than a pose that does not come; it stands within the way that it then goes on, and that of a
+    lost pose.
+    """
+    vehicle, watch = PARAMS.vehicle, PARAMS.watch
+    bench = Bench().flying(east_mps=speed_mps)
+    p_W = tuple(bench.p_W)
+    v_W = tuple(bench.v_W) if given else None
+    bench.silent = {"pose"}
+    begun_ns, output, why = bench.now_ns, None, ""
+    for _ in range(100):
+        now = bench.now_ns + 20_000_000
+        if why:
+            assert "pose frozen" in (bench.guard.take_pose(now, now, p_W, LEVEL, v_W) or "")
+        else:
+            bench.guard.take_pose(now, now, p_W, LEVEL, v_W)
+        output = bench.run(STEP_S, follow=False)
+        if output.state == "landing":
+            break
+        if output.reason.startswith("pose frozen") and not why:
+            why, found_s = output.reason, (bench.now_ns - begun_ns) * 1e-9
+            assert not output.v_W.any()
+    assert why.startswith("pose frozen: the same to the bit for")
+    expected_s = max(watch.pose_stale_s, vehicle.pose_uncertainty_m / speed_mps)
+    assert expected_s < found_s < expected_s + 3.0 * STEP_S
+    assert output is not None
+    assert output.state == "landing"
+    assert (bench.now_ns - begun_ns) * 1e-9 < found_s + 2.1
+    assert bench.guard.reach(bench.now_ns).shape == (0, 3)  # where it is it does not know
+
+
+def test_a_frozen_pose_that_goes_on_is_believed_again() -> None:
+    bench = Bench().flying(east_mps=1.0)
+    bench.silent = {"pose"}
+    p_W, v_W = bench.p_W, tuple(bench.v_W)
+    for _ in range(12):
+        now = bench.now_ns + 20_000_000
+        bench.guard.take_pose(now, now, tuple(p_W), LEVEL, v_W)
+        output = bench.run(STEP_S)
+    assert output.reason.startswith("pose frozen")
+    bench.silent, bench.p_W = set(), p_W + 0.02 * np.array((12.0, 0.0, 0.0))
+    assert bench.run(1.0).state == "passing"
+
+
+@pytest.mark.parametrize(
+    ("step_m", "speed_mps"), [(0.001, 0.05), (0.02, 0.1), (0.05, 0.5), (0.0, 0.0)]
+)
+def test_a_rounded_pose_and_one_at_rest_repeat_by_right(step_m: float, speed_mps: float) -> None:
+    """Rounded within the stated error (0.1 m) of it; at rest nothing is commanded."""
+    guard, now_ns, x = Guard(PARAMS), 10**9, 0.0
+    for k in range(1000):
+        now_ns += 20_000_000
+        x += 0.02 * speed_mps * (k > 100)
+        told = step_m * round(x / step_m) if step_m else 0.0
+        guard.take_pose(now_ns, now_ns, (told, 0.0, HEIGHT_M), LEVEL, (speed_mps, 0.0, 0.0))
+        guard.take_dead_man(now_ns, True)
+        guard.take_scan(now_ns, now_ns, (told, 0.0, HEIGHT_M), np.zeros((0, 3)))
+        guard.take_wish(now_ns, (speed_mps, 0.0, 0.0), 0.0)
+        if k == 60:
+            assert guard.enable(now_ns) is None
+        output = guard.step(now_ns)
+        if k > 60:
+            assert "frozen" not in output.reason
+    assert output.state == "passing"
+    told = " ".join(event.words for event in guard.take_events())
+    assert "frozen" not in told
+
+
+def test_that_a_pose_was_the_same_to_the_bit_is_told_at_the_beginning() -> None:
+    bench = Bench()
+    bench.run(1.0)
+    assert bench.guard.enable(bench.now_ns) is None
+    told = " ".join(event.words for event in bench.guard.take_events())
+    assert "the pose has been the same to the bit for 1.0 s" in told
+
+
+def test_rivals_stop_a_flight_and_forbid_one() -> None:
+    """Of what somebody may stop by, it holds; of the pose, it lands."""
+    bench = Bench().flying(east_mps=1.0)
+    bench.guard.take_rivals("2 publish dead_man: /a, /b", "")
+    output = bench.run(1.0)
+    assert (output.state, output.reason) == ("holding", "2 publish dead_man: /a, /b")
+    bench.guard.take_rivals("", "")
+    assert bench.run(1.5).state == "passing"
+    bench.guard.take_rivals("", "2 publish odometry/filtered: /a, /b")
+    output = bench.run(1.5)
+    assert (output.state, output.reason) == ("landing", "2 publish odometry/filtered: /a, /b")
+    bench.guard.disable()
+    bench.run(1.0)
+    assert bench.guard.enable(bench.now_ns) == "2 publish odometry/filtered: /a, /b; allowed: one"
+
+
 def test_the_heading_is_that_of_the_pose_that_was_taken_last() -> None:
     """By it wishes in the body's axes are turned; not by one that was refused."""
     bench = Bench().flying()

@@ -223,7 +223,8 @@ def test_a_guard_passes_a_neighbour_that_its_lidar_sees_as_if_it_did_not():
         guard.enable(0)
         for k in range(1, 100):
             now_ns = 20_000_000 * k
-            guard.take_pose(now_ns, now_ns, (0.0, 0.0, Z), (1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+            p_W = (1e-6 * k, 0.0, Z)  # of no vehicle in motion is it the same to the bit
+            guard.take_pose(now_ns, now_ns, p_W, (1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
             guard.take_dead_man(now_ns, True)
             # above, where a height counts for a third, and the scan's columns reach all heights
             place = (0.9, 0.0, Z + (12.0 if seen == "pillar" else 7.0))

@@ -235,6 +235,18 @@ def test_pose_lost_at_speed_stands_within_what_is_promised_and_lands():
     assert all(item["passed"] for item in criteria([flown], flight.rehearsal.params.passes))
 
 
+@pytest.mark.parametrize("speed_mps", [4.0, pytest.param(0.8, marks=pytest.mark.thorough)])
+def test_a_frozen_pose_is_found_at_any_speed_and_the_vehicle_lands(speed_mps):
+    """Slower than 1 m/s it flew on, to the end of the rehearsal."""
+    flight = RehearsalFlight(load_rehearsal("pose_frozen", speed_mps=speed_mps))
+    flown = flight.fly()
+    (stop,) = flown.stops
+    assert stop.speed_mps > 0.75 * speed_mps
+    assert flown.landed
+    assert not flown.collided
+    assert all(item["passed"] for item in criteria([flown], flight.rehearsal.params.passes))
+
+
 def test_a_vehicle_that_does_not_land_when_told_is_told_on():
     """It says yes for 6 s and hears no landing; the guard's own descent goes on beside it."""
     troubles = (TroubleParams("dead_man", 0.5), TroubleParams("land", 0.0, 6.0))

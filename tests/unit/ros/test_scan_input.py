@@ -364,6 +364,52 @@ def test_hits_on_the_own_body_are_left_out_and_hide_what_is_behind(mounted):
     assert found[1].azimuths_W is None
 
 
+@pytest.mark.parametrize("frame", [LEVEL_FRAME, MOUNTED_LEVEL_FRAME, "base_link"])
+def test_the_own_body_is_filtered_as_it_is_tilted(monkeypatch, frame):
+    """It leans by 25 degrees to the right, so that of a level lidar's hits others are its own.
+
+    Every point of a grid is left out if it is within the cylinder by scipy's rotation.
+    """
+    mount = LidarMountParams(self_radius_m=0.4, self_half_height_m=0.1)
+    monkeypatch.setattr(scan_input, "declare", lambda *_: mount)
+    found, takers = [], {}
+    node = SimpleNamespace(listen=lambda topic, take, raw: takers.update({topic.name: take}))
+    points = ScanInput(node, found.append)
+    turn = Rotation.from_euler("ZYX", [40.0, 0.0, 25.0], degrees=True)
+    x, y, z, w = turn.as_quat()
+    points.poses.take(0, (5.0, 0.0, 2.0), (w, x, y, z))
+    side = np.linspace(-0.6, 0.6, 25)
+    grid = np.stack(np.meshgrid(side, side, side), axis=-1).reshape(-1, 3) + 0.003
+    message = cloud_of([tuple(point) for point in grid])
+    message.header.frame_id = frame
+    takers["points"](message)
+    of_lidar = turn if frame == "base_link" else Rotation.from_euler("Z", 40.0, degrees=True)
+    offsets_W = of_lidar.apply(grid.astype(np.float32).astype(float))
+    a, b, c = turn.inv().apply(offsets_W).T
+    others = (np.hypot(a, b) > 0.4) | (np.abs(c) > 0.1)
+    assert 0 < others.sum() < len(grid)
+    assert found[0].points_W == pytest.approx(offsets_W[others] + (5.0, 0.0, 2.0), abs=1e-9)
+
+
+def test_behind_a_hand_a_cloud_sees_nothing(mounted):
+    """A cloud does not say what its rays did not hit: here a hand hides them over 30 degrees."""
+    takers, found = mounted(LidarMountParams(self_radius_m=0.35))
+    azimuths = np.radians(np.arange(30.5, 60.5))
+    hand = [(0.3 * math.cos(a), 0.3 * math.sin(a), 0.05) for a in azimuths]
+    takers["points"](cloud_of([*hand, (5.0, 0.0, 0.0)]))
+    looked = set(np.floor(np.degrees(found[0].azimuths_W)).astype(int) % 360)
+    assert looked.isdisjoint(range(121, 149))  # it looks north, by 90 degrees
+    for degree in range(153, 477):  # everywhere else it looks, or beside it within a degree
+        assert looked & {degree % 360, (degree - 1) % 360, (degree + 1) % 360}
+    # what is seen beside it in the same directions opens them again, and a hand alone nothing
+    far = [(5.0 * math.cos(a), 5.0 * math.sin(a), 2.0) for a in azimuths]
+    takers["points"](cloud_of([*hand, *far]))
+    assert found[1].azimuths_W is None
+    takers["points"](cloud_of([(0.3 * math.cos(a), 0.3 * math.sin(a), 0.0)
+                               for a in np.radians(np.arange(0.5, 360.5))]))  # fmt: skip
+    assert len(found[2].azimuths_W) == 0
+
+
 def test_a_cloud_looks_as_far_round_as_is_said(mounted):
     takers, found = mounted(LidarMountParams(cloud_field_deg=87.0))
     takers["points"](cloud_of([(3.0, 0.0, 0.0)]))

@@ -47,7 +47,7 @@ class Emergency:
         """Inputs change nothing any more."""
 
     take_pose = take_scan = take_wish = take_dead_man = take_shapes = expect_shapes = take_nothing
-    take_ready = take_reset = take_autopilot = take_nothing
+    take_ready = take_reset = take_autopilot = take_rivals = take_nothing
     take_neighbour = expect_neighbours = take_position = take_setpoint = take_nothing
 
     def reach(self, _: int) -> None:

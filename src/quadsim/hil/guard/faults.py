@@ -54,6 +54,7 @@ class Watched:
         turned: how the motion is turned against the commands, in words; empty: it is not.
         not_ready: why the way to the vehicle is not in order, in words; empty: it is.
         reset: how the autopilot has reset its estimate in flight, in words; empty: it has not.
+        rivals, pose_rivals: who else gives a word to stop by, or the pose; empty: nobody.
     """
 
     def __init__(self, params: GuardParams) -> None:
@@ -63,6 +64,7 @@ class Watched:
         self.autopilot = AutopilotWatch(watch.heading_mismatch_rad, watch.motion_angle_rad)
         self.button_ns: int | None = None
         self.held, self.not_ready = False, ""
+        self.rivals = self.pose_rivals = ""
         self.begin()
 
     def begin(self) -> None:
@@ -101,7 +103,9 @@ class Watched:
     @property
     def misled(self) -> str:
         """Why places cannot be relied on, in words; empty: they can."""
-        found = (self.poses.mismatch, self.turned, self.reset, self.autopilot.fault)
+        found = (
+            self.pose_rivals, self.poses.mismatch, self.turned, self.reset, self.autopilot.fault
+        )  # fmt: skip
         return next(filter(None, found), "")
 
     def fault(self, now_ns: int) -> Fault | None:
@@ -109,7 +113,7 @@ class Watched:
         watch, limits, poses = self.params.watch, self.params.limits, self.poses
         pose, age_s = poses.pose, poses.age_s(now_ns)
         if pose is None or age_s > watch.pose_stale_s:
-            words = poses.jump or f"pose lost: none for {age_s:.2f} s"
+            words = poses.jump or poses.frozen or f"pose lost: none for {age_s:.2f} s"
             return Fault(words, lands=age_s > watch.pose_lost_s, blind=True)
         if words := self.outside(pose.p_W, limits.beyond_m) or self.misled:
             return Fault(words, lands=True)
@@ -122,7 +126,7 @@ class Watched:
             return Fault("the vehicle does not follow the commands", lands=True)
         if self.late_s > watch.late_s:
             return Fault(f"late loop: {self.late_s:.3f} s between two steps")
-        if words := self._button(now_ns) or self.sight.fault(now_ns):
+        if words := self.rivals or self._button(now_ns) or self.sight.fault(now_ns):
             return Fault(words)
         silent_s = 0.0 if self.wish_ns is None else (now_ns - self.wish_ns) * 1e-9
         if silent_s > watch.wish_timeout_s:
@@ -134,6 +138,8 @@ class Watched:
 
         The button comes first, so that it can be tried where the rest is not in order yet.
         """
+        if words := self.rivals or self.pose_rivals:
+            return f"{words}; allowed: one"
         if words := self._button(now_ns) or self.not_ready:
             return words
         params, watch, poses = self.params, self.params.watch, self.poses
@@ -141,7 +147,7 @@ class Watched:
         if pose is None:
             return "no pose has come"
         if age_s > watch.pose_stale_s:
-            return f"no pose for {age_s:.2f} s; allowed: {watch.pose_stale_s:g}"
+            return poses.frozen or f"no pose for {age_s:.2f} s; allowed: {watch.pose_stale_s:g}"
         if poses.settled_s(now_ns) < SETTLED_S:
             return f"poses have come without a jump for less than {SETTLED_S:g} s"
         if poses.rate_hz < RATE_SHARE * watch.pose_rate_min_hz:

@@ -58,6 +58,8 @@ YAW_GAIN = 1.0
 HELD_UP_MPS = 0.1
 #: A vehicle that no guard flies is taken to fly on for so long before it brakes, s.
 UNGUARDED_S = 1.0
+#: A pose that is the same to the bit for so long is told when a flight begins, s.
+SAME_S = 0.5
 #: A measured velocity answers to commands up to this much older than latency and brakes explain, s.
 SLACK_S = 0.3
 
@@ -109,6 +111,7 @@ class Guard:
         self._blocked_ns: int | None = None  # since when a neighbour is in the way
         self._told_blocked = False
         self._setpoints = SetpointWatch(self.params)
+        self._unmoved_m = 0.0  # that it should have moved while the pose was the same to the bit
         self._watched.begin()
         self._alignment.forget()
         self._means.forget()
@@ -253,12 +256,20 @@ class Guard:
         """Whether the dead-man button is held."""
         self._watched.button_ns, self._watched.held = now_ns, held
 
+    def take_rivals(self, stops: str, poses: str) -> None:
+        """Who else says whether the flight may go on, and where the vehicle is; empty: nobody.
+
+        One of several who lets go is not overruled: while there are rivals, all have let go.
+        """
+        self._watched.rivals, self._watched.pose_rivals = stops, poses
+
     def take_offboard(self, inside: bool) -> None:
         """Whether the vehicle obeys setpoints; when it ceases to, somebody else flies it."""
         was, self.offboard = self.offboard, inside
         if was and not inside and self.enabled:
             whose = "it lands by itself" if self._state == LANDING else "somebody else flies it"
-            self._tell(1, f"the vehicle has left offboard mode: {whose}")
+            told = self._watched.rivals and f"; or so says one of them: {self._watched.rivals}"
+            self._tell(1, f"the vehicle has left offboard mode: {whose}{told}")
             self.disable()
 
     # ---- begin and end -------------------------------------------------------------------------
@@ -285,7 +296,12 @@ class Guard:
         self._begin(now_ns)
         self._state = HOLDING
         self._tell(0, "enabled")
-        for words in filter(None, self.unknown.values()):
+        fresh = self._poses.fresh
+        same_s = 0.0 if fresh is None else (now_ns - fresh.now_ns) * 1e-9
+        same = (
+            f"the pose has been the same to the bit for {same_s:.1f} s" if same_s > SAME_S else ""
+        )
+        for words in filter(None, (*self.unknown.values(), same)):
             self._tell(1, words)
         return None
 
@@ -310,6 +326,7 @@ class Guard:
         self._step_ns, self._watched.late_s = now_ns, dt_s
         self._watch_obedience(now_ns, dt_s)
         self._watch_direction(now_ns, dt_s)
+        self._watch_repeats(now_ns, dt_s)
         if self._state == LANDING:
             return self._landing(now_ns)
         found = self._watched.fault(now_ns)
@@ -513,6 +530,32 @@ class Guard:
         if turn is not None and not self._watched.turned:
             self._watched.turned = (
                 f"the motion is turned from the commands by {turned_words(*turn)}"
+            )
+
+    def _watch_repeats(self, now_ns: int, dt_s: float) -> None:
+        """Whether the pose is the same to the bit while the vehicle should have moved.
+
+        It moves no slower than the slowest of what it had and was told since, nor of what it has
+        had time to follow. No estimate of a vehicle in motion repeats to the bit; one that is
+        rounded does so within its stated error.
+        """
+        poses, vehicle, watch = self._poses, self.params.vehicle, self.params.watch
+        fresh = poses.fresh
+        if fresh is None or poses.pose is fresh or self.offboard is False:
+            self._unmoved_m = 0.0
+            return
+        same_s, last_W = (now_ns - fresh.now_ns) * 1e-9, self._sent.last_W
+        change_mps = fresh.speed_mps + math.sqrt(last_W @ last_W)
+        back_s = vehicle.latency_s + change_mps / vehicle.brake_mps2 + SLACK_S
+        since = self._moving(now_ns, fresh.v_W, same_s), self._sent.moving(now_ns, last_W, back_s)
+        slowest = max(float(np.linalg.norm(v_W, axis=1).min()) for v_W in since)
+        if self._setpoint is not None:  # what flies attitudes never stands still
+            slowest = max(slowest, STANDING_MPS)
+        self._unmoved_m += slowest * dt_s
+        if same_s > watch.pose_stale_s and self._unmoved_m > vehicle.pose_uncertainty_m:
+            poses.freeze(
+                f"pose frozen: the same to the bit for {same_s:.2f} s, in which the vehicle should"
+                f" have moved by {self._unmoved_m:.2f} m"
             )
 
     def _margin(self, now_ns: int) -> float:

@@ -84,6 +84,10 @@ class PoseWatch:
     def __init__(self, params: GuardParams) -> None:
         self._params = params
         self.pose: AcceptedPose | None = None
+        #: The first of those since that are the same place and attitude to the bit.
+        self.fresh: AcceptedPose | None = None
+        #: In words: for how long it had been the same when the vehicle should have moved.
+        self.frozen = ""
         #: In words: how the pose jumped, while no pose has gone on from the last good one.
         self.jump = ""
         #: In words: how velocity and poses disagree.
@@ -117,13 +121,17 @@ class PoseWatch:
                 return "repeats or jumps back in time"
             self._begin()
             last = None
-        p = np.array(p_W, dtype=np.float64)
+        p, q = np.array(p_W, dtype=np.float64), normalize(q_WB)
+        fresh = self.fresh
+        repeats = fresh is not None and np.array_equal(p, fresh.p_W) and q == fresh.q_WB
+        if repeats and self.frozen:
+            return self.frozen
         if in_flight and self._least_ns is not None:
             ahead_s = (self._least_ns - (now_ns - stamp_ns)) * 1e-9
             if ahead_s > AHEAD_SHARE * self._params.watch.pose_stale_s:
                 return f"its stamp is {ahead_s:.3f} s ahead of the other poses'"
         if last is not None:
-            jumped = self._jumped(last, stamp_ns, p, normalize(q_WB))
+            jumped = self._jumped(last, stamp_ns, p, q)
             stale_ns = round(self._params.watch.pose_stale_s * 1e9)
             if self.jump and stamp_ns - last.stamp_ns > stale_ns:
                 jumped = self.jump  # what motion explains grows with time; a jump stays one
@@ -137,11 +145,19 @@ class PoseWatch:
         if self._since_ns is None:
             self._since_ns = now_ns
         v = self._velocity(stamp_ns, p, v_W)
-        self.pose = AcceptedPose(stamp_ns, now_ns, p, normalize(q_WB), v)
+        self.pose = AcceptedPose(stamp_ns, now_ns, p, q, v)
+        if not repeats:
+            self.fresh, self.frozen = self.pose, ""
         self._stamps.append(stamp_ns)
         while stamp_ns - self._stamps[0] > COUNTED_S * 1e9:
             self._stamps.popleft()
         return None
+
+    def freeze(self, words: str) -> None:
+        """Take back every pose since :attr:`fresh`: one that repeats to the bit is none."""
+        self.pose, self.frozen = self.fresh, words
+        self._history.clear()
+        self._sum_W = np.zeros(3)
 
     def _begin(self) -> None:
         """Forget what was before."""

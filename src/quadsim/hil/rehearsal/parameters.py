@@ -18,9 +18,11 @@ LOSSES = ("motion_capture", "pose", "commands", "link", "scan", "dead_man", "pla
 TURNED, Y_UP = "turned", "y_up"
 #: A vehicle that answers yes, and does not land.
 DEAF = "land"
-TROUBLES = (*LOSSES, TURNED, Y_UP, DEAF)
+#: The vehicle says one pose, to the bit, under new stamps.
+FROZEN = "frozen"
+TROUBLES = (*LOSSES, TURNED, Y_UP, DEAF, FROZEN)
 #: What of that can be in the graph of a real vehicle, which is told nothing of a rehearsal.
-TROUBLES_ON_DDS = ("motion_capture", "pose", "commands", "link", "dead_man", TURNED, Y_UP, DEAF)
+TROUBLES_ON_DDS = tuple(what for what in TROUBLES if what not in ("scan", "planner"))
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class TroubleParams:
             "motion_capture: the vehicle is not seen; pose, commands, link: nothing comes through"
             " from, to, or either; scan, planner: silent; dead_man: released; turned: the vehicle"
             " flies commands in a frame that is turned by angle_deg; y_up: poses are y up; land:"
-            " the vehicle says that it lands, and does not",
+            " the vehicle says that it lands, and does not; frozen: its pose stays the same to the"
+            " bit, under new stamps",
             choices=TROUBLES,
         ),
     ]

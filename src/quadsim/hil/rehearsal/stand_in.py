@@ -22,7 +22,7 @@ from quadsim.firmware.fly import Flown
 from quadsim.firmware.targets import ThrustTarget
 from quadsim.geometry.rotation import Quat, multiply
 from quadsim.hil.rehearsal.motion_capture import MotionCapture, MotionCaptureParams, SeenPose
-from quadsim.hil.rehearsal.parameters import DEAF, TroubleParams
+from quadsim.hil.rehearsal.parameters import DEAF, FROZEN, TroubleParams
 from quadsim.sim.closed_loop import VEHICLE_NAME, ClosedLoop
 from quadsim.sim.scenario import Scenario
 
@@ -106,6 +106,7 @@ class StandIn(ClosedLoop):
         refused: why the last command was not obeyed; empty: it was.
         turned_rad: angle to the left by which the frame of commands is turned against the world.
         is_deaf: whether it does not land when it is told to.
+        is_frozen: whether it says its last pose again, to the bit, under new stamps.
         is_y_up: whether world and body of what it says are y up, as Motive has them by default.
     """
 
@@ -133,7 +134,8 @@ class StandIn(ClosedLoop):
         self.refused = ""
         self.arms = True
         self.turned_rad = 0.0
-        self.is_y_up = self.is_deaf = False
+        self.is_y_up = self.is_deaf = self.is_frozen = False
+        self._said: Telemetry | None = None
         self._craft = flown.attach(self, self._vehicles, 0) if flown is not None else None
 
     def tick(self) -> None:
@@ -184,13 +186,11 @@ class StandIn(ClosedLoop):
         if self.is_y_up:
             w, x, y, z = Q_Y_UP
             q_WB = multiply(multiply(Q_Y_UP, q_WB), (w, -x, -y, -z))
-        return Telemetry(
-            int(odometry.stamp_ns),
-            self.said_W(tuple(odometry.p_W.tolist())),
-            q_WB,
-            self.said_W(tuple(odometry.v_W.tolist())),
-            self.manager.state,
-        )
+        stamp_ns, state = int(odometry.stamp_ns), self.manager.state
+        if self._said is None or not self.is_frozen:
+            p_W, v_W = tuple(odometry.p_W.tolist()), tuple(odometry.v_W.tolist())
+            self._said = Telemetry(stamp_ns, self.said_W(p_W), q_WB, self.said_W(v_W), state)
+        return self._said._replace(stamp_ns=stamp_ns, state=state)
 
     def said_W(self, vector: Vec3) -> Vec3:
         """A vector of the world in the frame in which the vehicle says it."""
@@ -205,7 +205,7 @@ class StandIn(ClosedLoop):
         now = [trouble for trouble in troubles if trouble.lasts(t_s)]
         missing = {trouble.what for trouble in now}
         self.motion_capture.gone = "motion_capture" in missing
-        self.is_deaf = DEAF in missing
+        self.is_deaf, self.is_frozen = DEAF in missing, FROZEN in missing
         self.turned_rad = math.radians(sum(trouble.angle_deg for trouble in now))
         return missing
 

@@ -258,6 +258,7 @@ class Outputs:
         """0 in order, 1 not known, 2 no flight; and why."""
         wrong = [
             self.gate.misfit(self._publishers),
+            self._node.rivals(topics.OFFBOARD_STATE.name),
             *(one.look() for outlets in self._outlets.values() for one in outlets),
         ]
         wrong += [self.relay.look()] if self.relay is not None else []

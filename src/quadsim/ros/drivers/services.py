@@ -79,7 +79,8 @@ class Services:
         full: full name of a driver's service.
 
     Attributes:
-        obeys: whether the vehicle obeys setpoints, as it said last; None: nobody has said.
+        obeys: whether the vehicle obeys setpoints, as it said last; None: nobody has said. Of
+            several who say it, one who says that it does not is believed.
     """
 
     def __init__(
@@ -129,7 +130,8 @@ class Services:
         ]
 
     def _on_state(self, message: Any) -> None:
-        self.obeys = bool(message.data)
+        rivals = self._node.rivals(topics.OFFBOARD_STATE.name)
+        self.obeys = bool(message.data) and not (rivals and self.obeys is False)
         for wanted, future in self._waiting:
             if wanted == self.obeys and not future.done():
                 future.set_result(True)
@@ -145,8 +147,13 @@ class Services:
 
     async def _ask_until(self, ours: str, response: Any) -> Any:
         """Ask until the vehicle's state is what was asked for."""
-        wanted = WANTED[ours]
-        known = self.obeys is not None and (self.obeys != wanted or ours == "offboard")
+        wanted, rivals = WANTED[ours], self._node.rivals(topics.OFFBOARD_STATE.name)
+        if rivals and wanted:
+            response.success, response.message = False, f"{rivals}; allowed: one"
+            return response
+        known = (
+            not rivals and self.obeys is not None and (self.obeys != wanted or ours == "offboard")
+        )
         for _ in range(ASKS):
             await self._ask(ours, response)
             if not response.success or not known:

@@ -21,7 +21,7 @@ from quadsim.base.files import find
 from quadsim.base.parameters import Spec, Vec3, new, pack, read_yaml
 from quadsim.base.records import ODOMETRY, SETPOINT, AttitudeCommand
 from quadsim.control.airframe import AirframeParams, pack_airframe
-from quadsim.control.joystick import Joystick, load_joystick
+from quadsim.control.joystick import GAP_S, RELEASED, Joystick, load_joystick
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.position import new_position_control, position_control
 from quadsim.mission.flight.flight import FlightManager
@@ -73,6 +73,8 @@ REQUESTS = {
     "assisted": "assist",
     "manual": "fly_manually",
 }
+#: Which of them count though several publish ``joy``: those that end something.
+ENDING = ("disarm", "land", "hover")
 #: Odometry later than so many steps counts as none.
 PATIENCE = 3
 
@@ -119,6 +121,7 @@ class AutopilotNode(QuadsimNode):
         )
         words = "a mapping of config/joysticks, or a path; empty: joy is not heard"
         joystick = declare_one(self, "joystick", "", words)
+        self._joy_rivals = ""
         self._params: Any = pack(self._gains)
         self._period_ns = round(1e9 / self._gains.position.rate_hz)
         self._declare_map()
@@ -143,7 +146,9 @@ class AutopilotNode(QuadsimNode):
         self._listen()
         if joystick:
             self._joystick = Joystick(load_joystick(joystick))
-            self.listen(topics.JOY, self._on_joy, raw=False, reliable=False)
+            self._joy = self.listen(
+                topics.JOY, self._on_joy, raw=False, reliable=False, note_publishers=True
+            )
         self.create_service(SetBool, "use_truth", self._on_use_truth)
         self._resets = Resets(
             self, "autopilot", partial(read_controller, self), self._take, self._restart
@@ -270,10 +275,11 @@ class AutopilotNode(QuadsimNode):
 
     def _on_button(self, name: str) -> None:
         """Obey a button of the joystick; a refusal is an event."""
-        if name == "source":
+        rivals = "" if name in ENDING else self._joy_rivals
+        if name == "source" and not rivals:
             self._switch_source("estimate" if self._source.name == "truth" else "truth")
             return
-        refused = getattr(self.manager, REQUESTS[name])()
+        refused = rivals or getattr(self.manager, REQUESTS[name])()
         if refused:
             self.tell_event(1, "button refused", f"{name}: {refused}")
             self.get_logger().info(f"joystick: {name} refused: {refused}")
@@ -289,9 +295,10 @@ class AutopilotNode(QuadsimNode):
             reading = self._joystick.read(message.axes, message.buttons, now_ns)
         except InputError as error:
             raise MessageError(str(error)) from None
+        self._joy_rivals = self.heard_rivals(topics.JOY.name, self._joy, GAP_S)
         for name in reading.asked:
             self._on_button(name)
-        self.manager.take_sticks(reading.sticks)
+        self.manager.take_sticks(RELEASED if self._joy_rivals else reading.sticks)
 
     def _on_range(self, message: Any) -> None:
         """Hand a reading on; what its sensor cannot see is too near or too far (REP 117)."""
@@ -388,7 +395,8 @@ class AutopilotNode(QuadsimNode):
             "state_source": self._source.name,
             "commands_refused": self.manager.commands_refused,
         }
-        return int(bool(status["reason"])), status["state"], values | status
+        words = "; ".join(filter(None, (status["state"], self._joy_rivals)))
+        return int(bool(status["reason"] or self._joy_rivals)), words, values | status
 
 
 make, main = entry_points(AutopilotNode)

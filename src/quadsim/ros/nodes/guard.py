@@ -23,7 +23,7 @@ from quadsim.base.records import KINEMATICS
 from quadsim.hil.guard.emergency import Emergency
 from quadsim.hil.guard.guard import Guard, GuardOutput, GuardParams, Shape
 from quadsim.hil.guard.setpoints import ATTITUDE, KINDS, POSITION, RATES
-from quadsim.ros.messages.cdr import MessageError, brief, refuse, stamp_of
+from quadsim.ros.messages.cdr import MessageError, brief, deserialize, refuse, stamp_of
 from quadsim.ros.messages.commands import read_pose_command, read_velocity_command
 from quadsim.ros.messages.conversion import OdometryReader
 from quadsim.ros.messages.setpoint_messages import READERS, make_setpoint
@@ -52,6 +52,8 @@ SETPOINT_TOPICS = {
     ATTITUDE: (topics.COMMAND_ATTITUDE, topics.ATTITUDE_SAFE),
     RATES: (topics.COMMAND_RATES, topics.RATES_SAFE),
 }
+#: Level and words of ``vehicle/ready`` before it comes.
+NOT_SAID = (0, "")
 #: Level of /diagnostics of each state.
 LEVELS = {"braking": 2, "landing": 2, "limiting": 1}
 
@@ -92,12 +94,14 @@ class GuardNode(QuadsimNode):
         self._command = self.offer(topics.COMMAND_SAFE, needed=True)
         _ = self.events  # made now: not between a fault and the next command
         self._scans = ScanInput(self, self._on_scan, self._params.sight.timeout_s)
-        own_m, radius_m = self._scans.mount.self_radius_m, self._params.vehicle.radius_m
-        if own_m > radius_m:
-            raise InputError(
-                f"node {self.get_fully_qualified_name()}: parameter lidar.self_radius_m: {own_m:g};"
-                f" allowed: at most vehicle.radius_m ({radius_m:g})"
-            )
+        mount, vehicle = self._scans.mount, self._params.vehicle
+        for name in ("radius_m", "half_height_m") if mount.self_radius_m > 0.0 else ():
+            own_m, most_m = getattr(mount, f"self_{name}"), getattr(vehicle, name)
+            if own_m > most_m:
+                raise InputError(
+                    f"node {self.get_fully_qualified_name()}: parameter lidar.self_{name}:"
+                    f" {own_m:g}; allowed: at most vehicle.{name} ({most_m:g}), or it hides others"
+                )
         self._pose = PoseInput(self, self._on_pose)
         self._others = Others(self, self._pose.frame, self._now_ns)
         words = "which of joy's buttons; -1: the topic dead_man (Bool) instead"
@@ -105,19 +109,24 @@ class GuardNode(QuadsimNode):
         self._neighbours = GuardNeighbours(self, lambda: self._guard, self._now_ns)
         self.listen(topics.COMMAND_VELOCITY, self._on_wish)
         self._setpoints = self._take_setpoints()
-        if self._button >= 0:
-            self.listen(topics.JOY, self._on_joy, raw=False, reliable=False)
-        else:
-            self.listen(topics.DEAD_MAN, self._on_dead_man, raw=False)
-        self.listen(topics.OFFBOARD_STATE, self._on_offboard, raw=False)
-        self.listen(topics.VEHICLE_READY, self._on_ready, raw=False)
+        button = topics.JOY if self._button >= 0 else topics.DEAD_MAN
+        #: By their words somebody stops the vehicle, so none but one may say the opposite.
+        self._stops = {
+            topic.name: self.listen(topic, take, raw=raw, reliable=reliable, note_publishers=True)
+            for topic, take, raw, reliable in (
+                (button, self._on_button, True, button is topics.DEAD_MAN),
+                (topics.OFFBOARD_STATE, self._on_offboard, False, True),
+                (topics.VEHICLE_READY, self._on_ready, False, True),
+            )
+            if topic is not button or self._params.watch.dead_man
+        }
         self.listen(
             topics.VEHICLE_RESET, lambda message: self._guard.take_reset(message.data), raw=False
         )
         self._autopilot = declare_one(
             self, "autopilot.odometry", "own", OWN_ODOMETRY, choices=("own", "beside", "none")
         )
-        self._ready = (0, "")
+        self._ready = NOT_SAID
         self._own = new_record(KINEMATICS)
         self._own_reader = OdometryReader(self._own)
         if self._autopilot == "beside":
@@ -238,17 +247,36 @@ class GuardNode(QuadsimNode):
     def _on_setpoint(self, read: Any, message: Any) -> None:
         refuse(self._guard.take_setpoint(self._now_ns(), read(message)))
 
-    def _on_dead_man(self, message: Any) -> None:
-        self._guard.take_dead_man(self._now_ns(), bool(message.data))
-
-    def _on_joy(self, message: Any) -> None:
-        if self._button >= len(message.buttons):
-            raise MessageError(f"{len(message.buttons)} buttons; dead_man.button {self._button}")
-        self._guard.take_dead_man(self._now_ns(), bool(message.buttons[self._button]))
+    def _on_button(self, payload: bytes) -> None:
+        """What cannot be read says that the button is released."""
+        held = False
+        try:
+            if self._button < 0:
+                held = bool(deserialize(payload, topics.DEAD_MAN.message).data)
+                return
+            buttons = deserialize(payload, topics.JOY.message).buttons
+            if self._button >= len(buttons):
+                raise MessageError(f"{len(buttons)} buttons; dead_man.button {self._button}")
+            held = bool(buttons[self._button])
+        finally:
+            self._guard.take_dead_man(self._now_ns(), held)
 
     def _on_offboard(self, message: Any) -> None:
         """Whether the vehicle obeys; nothing more is sent once it does not."""
+        self._look_for_rivals()
         self._guard.take_offboard(bool(message.data))
+
+    def _look_for_rivals(self) -> None:
+        """Tell the guard who else publishes what one alone may: in flight of those who spoke."""
+        within_s, heard = self._params.watch.dead_man_timeout_s, self._guard.enabled
+        stops, pose = (
+            "; ".join(filter(None, (
+                self.heard_rivals(name, listening, within_s) if heard else self.rivals(name)
+                for name, listening in of
+            )))
+            for of in (self._stops.items(), [(self._pose.topic, self._pose.listening)])
+        )  # fmt: skip
+        self._guard.take_rivals(stops, pose)
 
     def _on_ready(self, message: Any) -> None:
         """Whether the way to the vehicle is in order, as the node driver says."""
@@ -277,6 +305,9 @@ class GuardNode(QuadsimNode):
         """Begin or end; in words why it does not begin."""
         if request.data:
             begins = not self._guard.enabled
+            self._look_for_rivals()
+            if self._ready != NOT_SAID and not self.count_publishers(topics.VEHICLE_READY.name):
+                self._guard.take_ready(2, "who said vehicle/ready is gone: is the driver running?")
             refusal = self._guard.enable(self._now_ns())
             response.success, response.message = refusal is None, refusal or "enabled"
             if begins:
@@ -304,6 +335,7 @@ class GuardNode(QuadsimNode):
 
     def _step(self, now_ns: int) -> None:
         self._stepped_ns = now_ns
+        self._look_for_rivals()
         said = self._said = self._guard.step(now_ns)
         if said.send:
             stamp_ns = self._stamp_ns + now_ns - self._came_ns
@@ -381,10 +413,13 @@ class GuardNode(QuadsimNode):
 
     def report(self) -> None:
         """Publish the node's health now, and tell who else wishes."""
-        rivals = self.rivals(topics.COMMAND_VELOCITY.name)
+        found = [words for name in (*self._stops, self._pose.topic) if (words := self.rivals(name))]
+        if wishes := self.rivals(topics.COMMAND_VELOCITY.name):
+            found.append(f"{wishes}; the newest counts")
+        rivals = "; ".join(found)
         if rivals != self._rivals:
             self._rivals = rivals
-            self._tell(1 if rivals else 0, f"{rivals}; the newest counts" if rivals else "one wish")
+            self._tell(1 if rivals else 0, rivals or "one publisher of each topic")
         super().report()
 
     def health(self) -> tuple[int, str, dict[str, Any]]:
@@ -406,7 +441,8 @@ class GuardNode(QuadsimNode):
         if self._handled.count:
             median, most = map(self._handled.percentile_ms, (50.0, 99.0))
             values |= {"handled_ms": median, "handled_99_ms": most}
-        words = [f"{said.state}: {said.reason}".rstrip(": "), self._rivals]
+        rivals = "" if self._rivals in said.reason else self._rivals
+        words = [f"{said.state}: {said.reason}".rstrip(": "), rivals]
         level = max(LEVELS.get(said.state, 0), int(bool(self._rivals)))
         return level, "; ".join(filter(None, words)), values
 

@@ -41,6 +41,7 @@ class PoseInput:
         record: KINEMATICS record of the last pose in this frame; a pose leaves its velocities zero.
         has_velocity: whether the velocity is said.
         frame: that poses must name.
+        topic, listening: where it comes from.
     """
 
     def __init__(self, node: QuadsimNode, use: Callable[[int], None]) -> None:
@@ -56,7 +57,10 @@ class PoseInput:
         self._last_ns: int | None = None
         self._ahead = Ahead()
         self._check = FrameCheck(node, topic.name, "frames.pose", self.frame)
-        node.listen(topic, self._take, needed=True, reliable=False)
+        self.topic = topic.name
+        self.listening = node.listen(
+            topic, self._take, needed=True, reliable=False, note_publishers=True
+        )
 
     def _take(self, payload: bytes) -> None:
         self._reader.read(payload)

@@ -84,7 +84,8 @@ class LidarMountParams:
     self_radius_m: Annotated[
         float,
         Spec(
-            "hits so near to the body's z axis are the vehicle itself and left out; 0: none",
+            "hits so near to the body's z axis are the vehicle itself and left out; the guard"
+            " refuses more than its vehicle has; 0: none",
             "m",
             ge=0.0,
             le=5.0,
@@ -121,13 +122,18 @@ class ScanInput:
         node.listen(topics.SCAN, self._on_scan, raw=False)
         node.listen(topics.POINTS, self._on_points, raw=False)
 
-    def _place(self, message: Any, vectors_S: Array, after_s: Array) -> tuple[Array, Array]:
+    def _place(
+        self, message: Any, vectors_S: Array, after_s: Array, lengths: Array
+    ) -> tuple[Array, Array, NDArray[np.bool_]]:
         """Where the lidar was at each time, (N, 3), and vectors of its axes (N, 3) in W.
+
+        And (N,) whether such a length of them ends on the vehicle itself.
 
         Args:
             message: for its stamp and frame.
             vectors_S: (N, 3).
             after_s: (N,) after the stamp.
+            lengths: (N,).
         """
         if not np.isfinite(after_s).all():
             raise MessageError("a time in it is not finite")
@@ -140,7 +146,7 @@ class ScanInput:
             p_W, q_WB = self.poses.at(stamp_ns_of(message.header.stamp) + after_ns)
         except ValueError as error:
             raise MessageError(str(error)) from None
-        turn_WB = Rotation.from_quat(q_WB[:, [1, 2, 3, 0]])
+        turn_WB = body_WB = Rotation.from_quat(q_WB[:, [1, 2, 3, 0]])
         frame = message.header.frame_id.rsplit("/", 1)[-1]
         if frame in (LEVEL_FRAME, MOUNTED_LEVEL_FRAME):
             w, x, y, z = q_WB.T
@@ -150,21 +156,12 @@ class ScanInput:
             origins_W, turn_WS = p_W, turn_WB
         else:
             origins_W, turn_WS = p_W + turn_WB.apply(self._position_B), turn_WB * self._turn_BS
-        if at_once:
-            return np.broadcast_to(origins_W, vectors_S.shape), turn_WS[0].apply(vectors_S)
-        return origins_W, turn_WS.apply(vectors_S)
-
-    def _of_others(self, message: Any, vectors_S: Array) -> NDArray[np.bool_]:
-        """(N,) which hits, (N, 3) about the lidar in its axes, are not on the vehicle itself."""
-        if self.mount.self_radius_m == 0.0:
-            return np.ones(len(vectors_S), np.bool_)
-        points_B = vectors_S
-        if message.header.frame_id.rsplit("/", 1)[-1] != LEVEL_FRAME:
-            points_B = self._position_B + self._turn_BS.apply(vectors_S)
-        others: NDArray[np.bool_] = (
-            np.hypot(points_B[:, 0], points_B[:, 1]) > self.mount.self_radius_m
-        ) | (np.abs(points_B[:, 2]) > self.mount.self_half_height_m)
-        return others
+        vectors_W = turn_WS.apply(vectors_S)
+        own, mount = np.zeros(len(vectors_S), np.bool_), self.mount
+        if mount.self_radius_m > 0.0:  # upright in the body, whatever the lidar's frame
+            x, y, z = body_WB.inv().apply(origins_W - p_W + lengths[:, None] * vectors_W).T
+            own = (np.hypot(x, y) <= mount.self_radius_m) & (np.abs(z) <= mount.self_half_height_m)
+        return np.broadcast_to(origins_W, vectors_W.shape), vectors_W, own
 
     def _directions(self, message: Any) -> Array:
         """(N, 3) of a planar scan's rays; made once for the same pattern."""
@@ -191,10 +188,10 @@ class ScanInput:
         if not -far_m <= nearest_m <= far_m:
             raise MessageError(f"range_min {nearest_m:g} m, range_max {far_m:g} m")
         after_s = float(message.time_increment) * np.arange(len(ranges), dtype=float)
-        directions = self._directions(message)
-        distances = np.where(near, max(nearest_m, 0.0), ranges)
-        hit[hit] = self._of_others(message, distances[hit, None] * directions[hit])
-        origins_W, rays_W = self._place(message, directions, after_s)
+        distances = np.where(near, max(nearest_m, 0.0), np.where(hit, ranges, 0.0))
+        where = self._place(message, self._directions(message), after_s, distances)
+        origins_W, rays_W, own = where
+        hit &= ~own
         looked = rays_W[hit | free]
         self._give(
             message,
@@ -217,25 +214,31 @@ class ScanInput:
             if name in (cloud.dtype.names or ()):
                 after_s = unit_s * cloud[name][seen].astype(float)
                 break
-        origins_W, points_W = self._place(message, points_S[seen], after_s)
-        others = self._of_others(message, points_S[seen])
+        origins_W, points_W, own = self._place(
+            message, points_S[seen], after_s, np.ones(len(after_s))
+        )
+        hidden = _degrees(points_W[own])
+        if len(hidden):  # behind what hides all rays of a degree nothing is seen
+            hidden = np.setdiff1d(hidden, _degrees(points_W[~own]))
         self._give(
             message,
             origins_W,
-            (origins_W + points_W)[others],
+            (origins_W + points_W)[~own],
             np.zeros((0, 3)),
             None,
-            self._field_of_view(message),
+            self._field_of_view(message, hidden),
         )
 
-    def _field_of_view(self, message: Any) -> Array | None:
-        """(K,) azimuths in W that a cloud's lidar sees, rad; None: all."""
+    def _field_of_view(self, message: Any, hidden_deg: NDArray[np.int64]) -> Array | None:
+        """(K,) azimuths in W that a cloud's lidar sees, rad, but for hidden ones; None: all."""
         half_rad = math.radians(0.5 * self.mount.cloud_field_deg)
-        if half_rad >= math.pi:
+        if half_rad >= math.pi and not len(hidden_deg):
             return None
-        _, ahead_W = self._place(message, np.array([(1.0, 0.0, 0.0)]), np.zeros(1))
+        _, ahead_W, _ = self._place(message, np.array([(1.0, 0.0, 0.0)]), np.zeros(1), np.ones(1))
         ahead_rad = math.atan2(ahead_W[0, 1], ahead_W[0, 0])
-        return np.asarray(ahead_rad + np.linspace(-half_rad, half_rad, 361), dtype=np.float64)
+        field = ahead_rad + np.linspace(-half_rad, half_rad, 361)
+        degrees = np.floor(np.degrees(field)).astype(np.int64) % 360
+        return np.asarray(field[~np.isin(degrees, hidden_deg)], dtype=np.float64)
 
     def _give(
         self,
@@ -249,6 +252,12 @@ class ScanInput:
         x, y, z = origins_W.mean(axis=0).tolist()
         stamp_ns = stamp_ns_of(message.header.stamp)
         self._use(PlacedScan(stamp_ns, (x, y, z), points_W, ends_W, range_m, azimuths_W))
+
+
+def _degrees(vectors_W: Array) -> NDArray[np.int64]:
+    """(N,) whole degrees of azimuth of vectors (N, 3)."""
+    azimuths_rad = np.arctan2(vectors_W[:, 1], vectors_W[:, 0])
+    return np.floor(np.degrees(azimuths_rad)).astype(np.int64) % 360
 
 
 def _read_cloud(message: Any) -> NDArray[np.void]:

@@ -6,9 +6,11 @@ counterpart: whoever starts the graph waits for that, not for a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from functools import cached_property, partial
+from inspect import Parameter as Argument
 from inspect import Signature
 from typing import Any
 
@@ -28,7 +30,7 @@ from quadsim.ros.graph.vehicles import frame_prefix
 from quadsim.ros.messages.cdr import MessageError, deserialize
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.domain import held_name
-from quadsim.ros.runtime.intra_process import Listening, handing_of
+from quadsim.ros.runtime.intra_process import GID_BYTES, Listening, handing_of
 from quadsim.ros.runtime.topics import Topic
 
 REPORT_PERIOD_S = 1.0
@@ -38,6 +40,8 @@ SEARCH_PERIOD_S = 0.1
 BACK = JumpThreshold(min_forward=None, min_backward=Duration(nanoseconds=-1), on_clock_change=False)
 
 NO_ARGUMENTS = Signature()
+#: By which rclpy sees that a callback of a subscription takes a message and what is known of it.
+TWO_ARGUMENTS = Signature([Argument(name, Argument.POSITIONAL_ONLY) for name in ("m", "i")])
 
 LEVELS = (DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR)
 
@@ -68,6 +72,11 @@ def values_of(status: DiagnosticStatus) -> dict[str, str]:
 
 def _text(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _named(topic: str, names: Collection[str]) -> str:
+    """Who publishes a topic, in words, where several do; else empty."""
+    return f"{len(names)} publish {topic}: {', '.join(sorted(names))}" if len(names) > 1 else ""
 
 
 class QuadsimNode(Node):
@@ -201,6 +210,7 @@ class QuadsimNode(Node):
         raw: bool = True,
         needed: bool = False,
         reliable: bool = True,
+        note_publishers: bool = False,
     ) -> Listening:
         """Listen to a topic, by default to the bytes.
 
@@ -214,6 +224,7 @@ class QuadsimNode(Node):
             raw: whether it takes bytes.
             needed: whether the graph is incomplete while nobody publishes.
             reliable: False takes a best-effort publisher too.
+            note_publishers: keep who has spoken, for :meth:`heard_rivals`.
         """
         full = name or topic.name
         wanted = topic.wanted if reliable else qos.best_effort(topic.wanted)
@@ -231,12 +242,21 @@ class QuadsimNode(Node):
 
         handing = self._handing
         listening = Listening(kind, guarded, wanted.depth)
+        take: Callable[..., None] = guarded if handing is None else partial(handing.run, guarded)
+
+        def note_and_take(*given: Any) -> None:
+            # rclpy's events executor gives one tuple, and Humble the bytes alone
+            payload, about = (*(given[0] if isinstance(given[0], tuple) else given), {})[:2]
+            listening.hear(about)
+            take(payload)
+
+        note_and_take.__signature__ = TWO_ARGUMENTS  # type: ignore[attr-defined]
 
         def subscribe() -> None:
             subscription = listening.subscription = self.create_subscription(
                 topic.message,
                 full,
-                guarded if handing is None else partial(handing.run, guarded),
+                note_and_take if note_publishers else take,
                 wanted,
                 raw=True,
                 event_callbacks=self.subscription_events(full),
@@ -256,11 +276,31 @@ class QuadsimNode(Node):
 
     def rivals(self, topic: str) -> str:
         """Who publishes a topic, in words, where more than one does; else empty."""
-        if self.count_publishers(topic) < 2:
+        if self.count_publishers(self.resolve_topic_name(topic)) < 2:
             return ""
-        found = self.get_publishers_info_by_topic(self.resolve_topic_name(topic))
-        names = sorted(f"{one.node_namespace.rstrip('/')}/{one.node_name}" for one in found)
-        return f"{len(names)} publish {topic}: {', '.join(names)}" if len(names) > 1 else ""
+        return _named(topic, self._publishers_of(topic).values())
+
+    def _publishers_of(self, topic: str) -> dict[bytes, str]:
+        """GID and full name of the node of each publisher of a topic."""
+        return {
+            bytes(one.endpoint_gid)[:GID_BYTES]: f"{one.node_namespace.rstrip('/')}/{one.node_name}"
+            for one in self.get_publishers_info_by_topic(self.resolve_topic_name(topic))
+        }
+
+    def heard_rivals(self, topic: str, listening: Listening, within_s: float) -> str:
+        """The same of those who have spoken, and are still there or spoke within a time.
+
+        One that crashed is there until DDS misses it.
+        """
+        heard = listening.heard
+        if b"" in heard:
+            return self.rivals(topic)
+        if len(heard) < 2:
+            return ""
+        there, oldest_ns = self._publishers_of(topic), time.monotonic_ns() - within_s * 1e9
+        for gid in [gid for gid in heard if gid not in there and heard[gid] < oldest_ns]:
+            del heard[gid]
+        return _named(topic, [there.get(gid, "one not listed") for gid in heard])
 
     # ---- messages that wake nobody -------------------------------------------------------------
 

@@ -21,6 +21,8 @@ from rclpy.serialization import serialize_message
 #: So many messages are handed over before others have a turn: services, timers, DDS. Two or three
 #: steps in lockstep.
 TURN = 20
+#: Of a GID; some rmw append zeros.
+GID_BYTES = 16
 
 
 class Listening:
@@ -34,6 +36,8 @@ class Listening:
     Attributes:
         subscription: of DDS; None where a node of the same process publishes the topic.
         paused: whether messages wait to be taken, and call nobody.
+        heard: publishers (GID) on DDS and when each spoke last, steady ns, where it is asked for;
+            an empty GID where this rclpy does not tell.
     """
 
     def __init__(self, kind: Any, callback: Callable[[bytes], None], depth: int) -> None:
@@ -41,6 +45,7 @@ class Listening:
         self.subscription: Any = None
         self.paused = False
         self.handing: Handing | None = None
+        self.heard: dict[bytes, int] = {}
         self._kind = kind
         self._waiting: deque[tuple[int, bytes]] = deque(maxlen=depth)
 
@@ -49,6 +54,11 @@ class Listening:
         if self.subscription is not None:
             return int(self.subscription.get_publisher_count())
         return int(self.handing is not None)
+
+    def hear(self, about: Any) -> None:
+        """Note whose message came."""
+        gid = about.get("publisher_gid") or {"data": b""}
+        self.heard[bytes(gid["data"])[:GID_BYTES]] = time.monotonic_ns()
 
     def give(self, sent_ns: int, payload: bytes) -> None:
         """Take a message of this process."""
