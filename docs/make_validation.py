@@ -48,6 +48,8 @@ from quadsim.vehicle.parameters import VehicleParams
 
 PAGE = Path(__file__).with_name("validation.md")
 GRAVITY = 9.80665
+#: Horizons at which starts are compared, s.
+STARTS_S = (0.01, 0.1, 0.5)
 KINGFISHER = ("170320seg2", "171908seg2", "172600seg1", "104803seg2")
 #: Force and torque of NeuroBEM's own prediction of these flights, N and N m, from their files.
 NEUROBEM = ((0.250, 0.0059), (0.517, 0.0133), (0.659, 0.0199), (0.345, 0.0034))
@@ -245,6 +247,26 @@ def predicted(name: str, paths: Mapping[str, Sequence[Path]]) -> str:
     return prediction_table(vehicle, judged)
 
 
+def starts(groups: Mapping[str, tuple[str, Sequence[Path]]]) -> str:
+    """Errors of predictions that begin by what was known, and at a smoothed motion."""
+    titles = [f"{horizon_s} s: position, m | attitude, rad" for horizon_s in STARTS_S]
+    lines = [f"| flights | start | {' | '.join(titles)} |", "|---" * 8 + "|"]
+    for group, (name, paths) in groups.items():
+        vehicle = load(VehicleParams, find("vehicles", name))
+        flights = [read(path, vehicle) for path in paths]
+        for words, smoothed in (("what was known", False), ("smoothed", True)):
+            settings = ValidationSettings(GRAVITY, smoothed_start=smoothed)
+            judged = [judge_predictions(flight, vehicle, settings) for flight in flights]
+            at = {row["horizon_s"]: row for row in report(judged, vehicle, settings)["prediction"]}
+            numbers = [
+                f"{at[horizon_s][key]:.4f}"
+                for horizon_s in STARTS_S
+                for key in ("position_rmse_m", "attitude_rmse_rad")
+            ]
+            lines.append(f"| {group} | {words} | {' | '.join(numbers)} |")
+    return "\n".join(lines) + "\n"
+
+
 def prediction_table(vehicle: VehicleParams, judged: Mapping[str, Sequence[JudgedFlight]]) -> str:
     """A row of errors for each group of flights."""
     settings = ValidationSettings(GRAVITY)
@@ -291,6 +313,13 @@ def main() -> None:
         "crazyflie21_load": partial(predicted, "crazyflie21_load", loads),
         "crazyflie21_load_left_out": partial(
             left_out, "crazyflie21_load", crazyflie / "slung_load"
+        ),
+        "starts": partial(
+            starts,
+            {
+                "figure eights": ("crazyflie21", every),
+                "slung load": ("crazyflie21_load", loads["slung load"]),
+            },
         ),
         "faults": named_faults,
         "calibration": calibration,

@@ -48,6 +48,10 @@ class ValidateOptions:
         True, "let the rest of that torque fade as the vehicle's recorder.torque_memory says",
         flags="--fade/--no-fade",
     )  # fmt: skip
+    smoothed_start: bool = option(
+        False, "start predictions at a motion that was smoothed with what came after the start",
+        flags="--smoothed-start/--causal",
+    )  # fmt: skip
     level: float = option(0.9, "of the bounds on the prediction error", "1", gt=0.0, lt=1.0)
     tolerance_m: float = option(
         0.25, "error of position beyond which a prediction is not to be trusted", "m", gt=0.0,
@@ -91,7 +95,12 @@ def validate(options: ValidateOptions) -> int:
         raise InputError(f"{options.output}: exists already; name a new file with --output")
     vehicle = load(VehicleParams, find("vehicles", options.vehicle))
     settings = ValidationSettings(
-        options.gravity_mps2, options.trim_s, options.level, options.tolerance_m, options.fades
+        options.gravity_mps2,
+        options.trim_s,
+        options.level,
+        options.tolerance_m,
+        options.fades,
+        options.smoothed_start,
     )
     twin = load(TwinParams, find("twins", options.closed_loop)) if options.closed_loop else None
     judged: list[JudgedFlight] = []
@@ -137,6 +146,8 @@ def _show(result: dict[str, Any]) -> None:
         cells = (number(row[key]) for key in keys)
         table.add_row(number(row["horizon_s"]), str(row["windows"]), *cells)
     console.print(table)
+    if result["smoothed_start"]:
+        console.print("predictions start at a motion smoothed with what came after the start")
     for regime, horizon_s in result["trust_s"].items():
         console.print(f"at {regime}: do not trust beyond {horizon_s:g} s", soft_wrap=True)
     for group in result.get("closed_loop", []):

@@ -157,7 +157,7 @@ def cut_flight(flight: RecordedFlight, count: int) -> list[RecordedFlight]:
         each.name for each in fields(flight) if isinstance(getattr(flight, each.name), np.ndarray)
     ]
     return [
-        replace(flight, **{name: getattr(flight, name)[a:b] for name in names})
+        replace(flight, known=None, **{name: getattr(flight, name)[a:b] for name in names})
         for a, b in pairwise(ends.tolist())
     ]
 

@@ -59,17 +59,24 @@ def predict_flight(
     trim_s: float,
     horizons_s: tuple[float, ...] = HORIZONS_S,
     apart_s: float = APART_S,
+    smoothed_start: bool = False,
 ) -> Prediction:
-    """Predict a flight's motion from many starts on, from its rotor speeds alone."""
+    """Predict a flight's motion from many starts on, from its rotor speeds alone.
+
+    Starts and what acts besides are found from what was logged by then; ``smoothed_start``: from
+    the motion by which the errors are measured, smoothed with what was logged behind the start.
+    """
+    begun = flight if smoothed_start or flight.known is None else flight.known
     every = max(1, round(min(horizons_s) / flight.dt_s))
     steps = [every * max(1, round(horizon / (every * flight.dt_s))) for horizon in horizons_s]
     first = starts_of(flight, steps[0], max(1, round(apart_s / flight.dt_s)))
-    wrench = residual_wrench(flight, vehicle, gravity_mps2)
+    first = first[(flight if flight.known is None else flight.known).free[first]]
+    wrench = residual_wrench(begun, vehicle, gravity_mps2)
     out = predicted(
         make_model(vehicle, gravity_mps2),
         np.pad(flight.speed, ((0, max(steps) + 1), (0, 0)), mode="edge"),
-        flight.dt_s, first, state_at(flight, first),
-        acting_torque(flight, vehicle, wrench, first, trim_s, max(steps)), block_of(flight),
+        flight.dt_s, first, state_at(begun, first),
+        acting_torque(begun, vehicle, wrench, first, trim_s, max(steps)), block_of(flight),
         every, max(steps) // every + 1,
     )  # fmt: skip
     errors = np.full((4, len(first), len(steps)), np.nan)

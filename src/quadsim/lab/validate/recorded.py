@@ -3,19 +3,22 @@
 The motion is the truth of the log (motion capture, or a simulation's). Where it has no velocities,
 its poses are smoothed with the IMU's help: what a pose says beside the integrated gyroscope, and a
 position beside the accelerometer integrated twice, changes slowly, so that its noise is averaged
-out over 0.2 and 0.4 s about each time. The recorder's delays are those of the vehicle's file
-(``recorder``).
+out over 0.2 and 0.4 s about each time. A prediction may know nothing behind its start: for that
+the same is made once more of what was logged by each time (``RecordedFlight.known``). The
+recorder's delays are those of the vehicle's file (``recorder``).
 """
 
 from __future__ import annotations
 
+from bisect import insort
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import cumulative_trapezoid
 from scipy.ndimage import binary_dilation, median_filter
-from scipy.signal import savgol_filter
+from scipy.signal import lfilter, savgol_coeffs, savgol_filter
 from scipy.spatial.transform import Rotation, Slerp
 
 from quadsim.bag import topics
@@ -28,13 +31,25 @@ from quadsim.vehicle.parameters import RecorderParams, VehicleParams
 from quadsim.wire.decode import decode
 
 Array = NDArray[np.float64]
+Places = NDArray[np.intp]
 
 #: Bounds of the grid's step, s.
 SHORTEST_S, LONGEST_S = 0.001, 0.005
-#: Lengths over which a position's slope and a rate's are taken, and a rate is averaged, s.
-SLOPE_S, RATE_SLOPE_S, RATE_S = 0.12, 0.04, 0.03
-#: Lengths over which attitudes and positions are averaged beside the integrated IMU, s.
-ATTITUDE_S, POSITION_S = 0.2, 0.4
+
+
+class Fit(NamedTuple):
+    """Length over which a parabola is fitted about a time; length and degree of a fit before it."""
+
+    about_s: float
+    before_s: float
+    degree: int
+
+
+#: Of a position's slope, and of a rate's; of a rate.
+SLOPE, RATE_SLOPE, RATE = Fit(0.12, 0.12, 2), Fit(0.04, 0.04, 2), Fit(0.03, 0.016, 1)
+#: Of attitudes and positions beside the integrated IMU. What is fitted before a time is short, as
+#: the tilt of the axes shows in it: by how near it comes to what is fitted about the time.
+ATTITUDE, POSITION = Fit(0.2, 0.1, 0), Fit(0.4, 0.1, 1)
 #: Length of the windows by which poses are levelled, s, and a tilt that is told, rad.
 LEVEL_S, TILTED_RAD = 1.0, 0.02
 #: Gravity by which they are levelled.
@@ -72,6 +87,7 @@ class RecordedFlight:
         recorder: by which it was read.
         levelled: whether its attitudes were levelled by the accelerometer.
         notes: what a reader should know.
+        known: the motion as it is known at each time from what was logged by then; None: as above.
     """
 
     name: str
@@ -91,6 +107,7 @@ class RecordedFlight:
     recorder: RecorderParams
     levelled: bool = False
     notes: tuple[str, ...] = ()
+    known: RecordedFlight | None = None
 
     def __len__(self) -> int:
         return len(self.time_s)
@@ -122,36 +139,66 @@ def _length(dt_s: float, span_s: float) -> int:
     return max(5, 2 * round(0.5 * span_s / dt_s) + 1)
 
 
-def _slope(values: Array, dt_s: float, span_s: float) -> Array:
-    length = _length(dt_s, span_s)
+def _last(at_s: Array, known_s: Array) -> Places:
+    """Places of the last samples by some times."""
+    return np.clip(np.searchsorted(known_s, at_s, "right") - 1, 0, len(known_s) - 1)
+
+
+def _fitted(values: Array, dt_s: float, fit: Fit, deriv: int, by: Places | None) -> Array:
+    """Value or slope of what is fitted about each time; with ``by`` before the place of each."""
+    length = _length(dt_s, fit.about_s if by is None else fit.before_s)
     if length > len(values):
-        raise InputError(f"{len(values) * dt_s:.2f} s of flight; allowed: more than {span_s:g} s")
-    return np.asarray(savgol_filter(values, length, 2, deriv=1, delta=dt_s, axis=0))
+        raise InputError(
+            f"{len(values) * dt_s:.2f} s of flight; allowed: more than {fit.about_s} s"
+        )
+    if by is None:
+        return np.asarray(savgol_filter(values, length, 2, deriv=deriv, delta=dt_s, axis=0))
+    weights = savgol_coeffs(length, fit.degree, deriv=deriv, delta=dt_s, pos=length - 1)
+    before = np.pad(values, ((length - 1, 0), (0, 0)), mode="edge")
+    return np.asarray(lfilter(weights, 1.0, before, axis=0))[length - 1 :][by]
 
 
-def _smooth(values: Array, dt_s: float, span_s: float) -> Array:
-    return np.asarray(savgol_filter(values, _length(dt_s, span_s), 2, axis=0))
+def _slope(values: Array, dt_s: float, fit: Fit, by: Places | None = None) -> Array:
+    return _fitted(values, dt_s, fit, 1, by)
 
 
-def _without_jumps(apart: Array, dt_s: float, notes: list[str]) -> Array:
+def _smooth(values: Array, dt_s: float, fit: Fit, by: Places | None = None) -> Array:
+    found = _fitted(values, dt_s, fit, 0, by)
+    if by is not None:
+        since_s = dt_s * (np.arange(len(values)) - by)[:, None]
+        found += since_s * _slope(values, dt_s, fit, by)
+    return found
+
+
+def _without_jumps(apart: Array, dt_s: float, notes: list[str], ahead: bool) -> Array:
     """(N, 4) quaternions between pose and gyroscope, without those that jump.
 
     Motion capture that takes one marker for another turns its body for a second or two; the
-    gyroscope knows better. Where that is, what was before and behind it counts.
+    gyroscope knows better. Where that is, what was before counts, and ``ahead`` what is behind it.
     """
-    thin = slice(None, None, max(1, round(THIN_S / dt_s)))
-    usual = median_filter(apart[thin], (round(JUMP_S / THIN_S), 1), mode="nearest")
+    thin, length = max(1, round(THIN_S / dt_s)), round(JUMP_S / THIN_S)
+    origin = 0 if ahead else length // 2 - 1 + length % 2
+    usual = median_filter(apart[::thin], (length, 1), mode="nearest", origin=(origin, 0))
     places = np.arange(len(apart), dtype=float)
-    usual = _columns(places, places[thin], usual)
+    usual = (
+        _columns(places, places[::thin], usual) if ahead else usual.repeat(thin, 0)[: len(apart)]
+    )
     bad = np.linalg.norm(apart - usual, axis=1) > 0.5 * JUMP_RAD
     if bad.any():
-        bad = binary_dilation(bad, iterations=round(EDGE_S / dt_s))
+        edge = round(EDGE_S / dt_s)
+        if not ahead:
+            bad = np.convolve(bad, np.ones(edge + 1))[: len(bad)] > 0.0
+            last = np.maximum.accumulate(np.where(bad, 0, places.astype(int)))
+            return np.asarray(apart[np.where(bad, np.maximum(last - edge, 0), last)])
+        bad = binary_dilation(bad, iterations=edge)
         notes.append(f"{100 * bad.mean():.2g} % of the attitudes jump against the gyroscope")
         apart = _columns(places, places[~bad], apart[~bad])
     return apart
 
 
-def _smooth_attitude(measured: Rotation, w_B: Array, dt_s: float, notes: list[str]) -> Rotation:
+def _smooth_attitude(
+    measured: Rotation, w_B: Array, dt_s: float, notes: list[str], by: Places | None
+) -> Rotation:
     """Attitudes of which the gyroscope gives what is quick."""
     steps = Rotation.from_rotvec(0.5 * (w_B[1:] + w_B[:-1]) * dt_s).as_quat()
     whole = np.empty((len(w_B), 4))
@@ -162,19 +209,21 @@ def _smooth_attitude(measured: Rotation, w_B: Array, dt_s: float, notes: list[st
         whole[k + 1] = turned.as_quat()
     integrated = Rotation.from_quat(whole)
     apart = (measured * integrated.inv()).as_quat()
-    apart *= np.where((apart * apart[len(apart) // 2]).sum(axis=1) < 0.0, -1.0, 1.0)[:, None]
-    apart = _without_jumps(apart, dt_s, notes)
-    return Rotation.from_quat(_smooth(apart, dt_s, ATTITUDE_S)) * integrated
+    one = apart[len(apart) // 2 if by is None else 0]
+    apart *= np.where((apart * one).sum(axis=1) < 0.0, -1.0, 1.0)[:, None]
+    apart = _without_jumps(apart, dt_s, notes, by is None)
+    return Rotation.from_quat(_smooth(apart, dt_s, ATTITUDE, by)) * integrated
 
 
 def _levelled(
-    measured: Rotation, p_W: Array, f_B: Array, dt_s: float, notes: list[str]
+    measured: Rotation, p_W: Array, f_B: Array, dt_s: float, notes: list[str], by: Places | None
 ) -> Rotation:
     """Attitudes in the accelerometer's axes: motion capture's may be tilted, log by log.
 
     Over a window that is zero with its slope at both ends the specific force is gravity and the
     second derivative of the position. The median over the log of the tilt that is missing is
-    taken off, so that no motion of a single moment counts.
+    taken off, so that no motion of a single moment counts; with ``by`` that over the log
+    till then.
     """
     length = _length(dt_s, LEVEL_S)
     if not np.isfinite(f_B).all() or len(p_W) < 3 * length:
@@ -192,27 +241,49 @@ def _levelled(
     middle = slice(length // 2, length // 2 + len(felt_W))
     missing = measured[middle].apply(missing_W, inverse=True)
     up = mean(f_B, weight / weight.sum())[:, 2]
-    x, y = float(np.median(-missing[:, 1] / up)), float(np.median(missing[:, 0] / up))
+    tilts = np.stack([-missing[:, 1] / up, missing[:, 0] / up], axis=1)
+    if by is not None:
+        found = np.zeros((len(p_W), 3))
+        found[length - 1 :, :2] = np.stack([_median_so_far(each) for each in tilts.T], axis=1)
+        return measured * Rotation.from_rotvec(found[by])
+    x, y = np.median(tilts, axis=0).tolist()
     if np.hypot(x, y) > TILTED_RAD:
         notes.append(f"the poses are tilted by {x:.3f}, {y:.3f} rad against the accelerometer")
     return measured * Rotation.from_rotvec([x, y, 0.0])
 
 
+def _median_so_far(values: Array) -> Array:
+    """Median of the values up to each."""
+    sorted_values: list[float] = []
+    medians = []
+    for value in values.tolist():
+        insort(sorted_values, value)
+        medians.append(sorted_values[len(sorted_values) // 2])
+    return np.array(medians)
+
+
 def _smooth_positions(
-    p_W: Array, attitude: Rotation, f_B: Array, dt_s: float
+    p_W: Array, attitude: Rotation, f_B: Array, dt_s: float, by: Places | None
 ) -> tuple[Array, Array]:
     """Positions and velocities of which the accelerometer, where there is one, gives the quick."""
     if not np.isfinite(f_B).all():
-        return p_W, _slope(p_W, dt_s, SLOPE_S)
-    a_W = attitude.apply(f_B)
-    v_W = cumulative_trapezoid(a_W - a_W.mean(axis=0), dx=dt_s, axis=0, initial=0.0)
+        return (p_W if by is None else p_W[by]), _slope(p_W, dt_s, SLOPE, by)
+    a_W = attitude.apply(f_B) - [0.0, 0.0, GRAVITY_MPS2]
+    v_W = cumulative_trapezoid(a_W, dx=dt_s, axis=0, initial=0.0)
     moved_W = cumulative_trapezoid(v_W, dx=dt_s, axis=0, initial=0.0)
     apart = p_W - moved_W
-    return moved_W + _smooth(apart, dt_s, POSITION_S), v_W + _slope(apart, dt_s, POSITION_S)
+    p_W = moved_W + _smooth(apart, dt_s, POSITION, by)
+    return p_W, v_W + _slope(apart, dt_s, POSITION, by)
 
 
 def smoothed_motion(
-    p_W: Array, attitude: Rotation, w_B: Array, f_B: Array, dt_s: float, notes: list[str]
+    p_W: Array,
+    attitude: Rotation,
+    w_B: Array,
+    f_B: Array,
+    dt_s: float,
+    notes: list[str],
+    by: Places | None = None,
 ) -> tuple[Array, Array, Rotation, Array]:
     """Positions, velocities, attitudes and rates out of poses, with the IMU's help.
 
@@ -222,11 +293,13 @@ def smoothed_motion(
         w_B, f_B: (N, 3) rad/s and m/s^2 of the IMU; f_B may be NaN.
         dt_s: of the even grid.
         notes: gets what a reader should know.
+        by: (N,) place of the grid by which the poses are known at each time; then no later sample
+            counts. None: samples behind a time count like those before it.
     """
-    w_B = _smooth(w_B, dt_s, RATE_S)
-    attitude = _smooth_attitude(attitude, w_B, dt_s, notes)
-    p_W, v_W = _smooth_positions(p_W, attitude, f_B, dt_s)
-    return p_W, v_W, attitude, w_B
+    w_mean_B = _smooth(w_B, dt_s, RATE, None if by is None else np.arange(len(w_B)))
+    attitude = _smooth_attitude(attitude, w_mean_B if by is None else w_B, dt_s, notes, by)
+    p_W, v_W = _smooth_positions(p_W, attitude, f_B, dt_s, by)
+    return p_W, v_W, attitude, w_mean_B
 
 
 class RecordedSignals:
@@ -327,31 +400,50 @@ def read_recorded(bag: Bag, namespace: str, vehicle: VehicleParams) -> RecordedF
     dt_s = float(np.clip(np.median(np.diff(motor_s)), SHORTEST_S, LONGEST_S))
     begin, end = max(motor_s[0], pose_s[0]), min(motor_s[-1], pose_s[-1])
     time_s = np.arange(begin + dt_s, end - dt_s, dt_s)
-    if len(time_s) < _length(dt_s, SLOPE_S):
+    if len(time_s) < _length(dt_s, SLOPE.about_s):
         raise InputError(f"{bag.path}: rotor speeds and motion hardly overlap")
     speed = _columns(time_s, motor_s, log.motor_speed_radps)
-    p_W = _columns(time_s, pose_s, track.p_W)
-    mount = Rotation.from_rotvec(recorder.mount_rad)
-    attitude = Slerp(pose_s, turn(track.q_WB))(time_s) * mount
-    w_B, f_B, near = _felt(reader, time_s, track, pose_s)
-    moving = bool(np.isfinite(track.v_W).all() and np.abs(track.v_W).max() > 0.0)
+    _note_odd_rotors(speed, log.notes)
+    near = _near(time_s, pose_s) & _near(time_s, motor_s)
+    none = np.zeros((0, 3))
+    still = RecordedFlight(
+        str(bag.path), dt_s, time_s, none, none, none, none, none, none, speed, none,
+        reader.voltage(time_s), none, near, recorder,
+    )  # fmt: skip
+    flight = _with_motion(still, reader, pose_s, track, None)
+    flight = replace(flight, free=flight.free & _flies(flight), notes=tuple(log.notes))
+    known = _with_motion(still, reader, pose_s, track, _last(pose_s[_last(time_s, pose_s)], time_s))
+    return replace(flight, known=replace(known, free=known.free & flight.free))
+
+
+def _with_motion(
+    flight: RecordedFlight, reader: RecordedSignals, pose_s: Array, track: Track, by: Places | None
+) -> RecordedFlight:
+    """A flight whose motion is found, with ``by`` from what is known at each time alone."""
+    dt_s, time_s, recorder = flight.dt_s, flight.time_s, flight.recorder
+    here, notes = (None, reader.log.notes) if by is None else (np.arange(len(time_s)), [])
+    p_W, v_W = _columns(time_s, pose_s, track.p_W), track.v_W
+    attitude = Slerp(pose_s, turn(track.q_WB))(time_s) * Rotation.from_rotvec(recorder.mount_rad)
+    moving = bool(np.isfinite(v_W).all() and np.abs(v_W).max() > 0.0)
+    w_B, f_B, near = _felt(reader, time_s, track, pose_s, here is not None and not moving)
     if moving:
-        v_W = _columns(time_s, pose_s, track.v_W)
+        v_W = _columns(time_s, pose_s, v_W)
     else:
-        attitude = _levelled(attitude, p_W, f_B, dt_s, log.notes)
-        p_W, v_W, attitude, w_B = smoothed_motion(p_W, attitude, w_B, f_B, dt_s, log.notes)
+        attitude = _levelled(attitude, p_W, f_B, dt_s, notes, by)
+        p_W, v_W, attitude, w_B = smoothed_motion(p_W, attitude, w_B, f_B, dt_s, notes, by)
+        if by is not None:
+            near = near & (time_s > time_s[0] + LEVEL_S)
     given_s, given = reader.rows("ground_truth/accel", "geometry_msgs/msg/AccelStamped", "w_dot")
     told = len(given) > 0 and np.isfinite(given).all() and np.abs(given).max() > 0.0
-    w_dot_B = _columns(time_s, given_s, given) if told else _slope(w_B, dt_s, RATE_SLOPE_S)
-    _note_odd_rotors(speed, log.notes)
-    flight = RecordedFlight(
-        str(bag.path), dt_s, time_s, p_W, v_W, np.roll(attitude.as_quat(), 1, axis=1), w_B, f_B,
-        w_dot_B, speed, _slope(speed, dt_s, 4 * dt_s), reader.voltage(time_s),
-        _load(reader, time_s), near & _near(time_s, pose_s) & _near(time_s, motor_s),
-        recorder, not moving and bool(np.isfinite(f_B).all()), tuple(log.notes),
+    found = replace(
+        flight, p_W=p_W, v_W=v_W, q_WB=np.roll(attitude.as_quat(), 1, axis=1), w_B=w_B, f_B=f_B,
+        w_dot_B=_columns(time_s, given_s, given) if told
+        else _slope(w_B, dt_s, RATE_SLOPE, here),
+        speed_dot=_slope(flight.speed, dt_s, Fit(4 * dt_s, 4 * dt_s, 2), here),
+        load=_load(reader, time_s, by),
+        free=flight.free & near, levelled=not moving and bool(np.isfinite(f_B).all()),
     )  # fmt: skip
-    flight = _of_centre(flight, np.array(recorder.pose_position_B_m))
-    return replace(flight, free=flight.free & _flies(flight))
+    return _of_centre(found, np.array(recorder.pose_position_B_m), here)
 
 
 def _note_odd_rotors(speed: Array, notes: list[str]) -> None:
@@ -365,7 +457,7 @@ def _note_odd_rotors(speed: Array, notes: list[str]) -> None:
     ]
 
 
-def _of_centre(flight: RecordedFlight, pose_B: Array) -> RecordedFlight:
+def _of_centre(flight: RecordedFlight, pose_B: Array, by: Places | None = None) -> RecordedFlight:
     """A flight whose poses were of a point at ``pose_B``, in m, with the centre's own motion.
 
     With the IMU's help the arm was smoothed like the positions, by which its rate is known, too.
@@ -375,8 +467,8 @@ def _of_centre(flight: RecordedFlight, pose_B: Array) -> RecordedFlight:
     attitude = turn(flight.q_WB)
     arm_W, rate_W = attitude.apply(pose_B), attitude.apply(np.cross(flight.w_B, pose_B))
     if flight.levelled:
-        rate_W = _slope(arm_W, flight.dt_s, POSITION_S)
-        arm_W = _smooth(arm_W, flight.dt_s, POSITION_S)
+        rate_W = _slope(arm_W, flight.dt_s, POSITION, by)
+        arm_W = _smooth(arm_W, flight.dt_s, POSITION, by)
     return replace(flight, p_W=flight.p_W - arm_W, v_W=flight.v_W - rate_W)
 
 
@@ -410,14 +502,18 @@ def as_recorded_by(flight: RecordedFlight, recorder: RecorderParams) -> Recorded
         speed_dot=_columns(rotor_s, time_s, flight.speed_dot),
         load=_columns(motion_s, time_s, flight.load),
         recorder=recorder,
+        known=None,
     )
     return _of_centre(moved, np.array(recorder.pose_position_B_m))
 
 
 def _felt(
-    reader: RecordedSignals, time_s: Array, track: Track, pose_s: Array
+    reader: RecordedSignals, time_s: Array, track: Track, pose_s: Array, held: bool
 ) -> tuple[Array, Array, NDArray[np.bool_]]:
-    """Rates and specific force of the IMU, and where they are known; else of the motion itself."""
+    """Rates and specific force of the IMU, and where they are known; else of the motion itself.
+
+    ``held``: its last sample by each time counts.
+    """
     imu = reader.log.imu
     if imu is None or len(imu.stamp_ns) < 20:
         w_B = _columns(time_s, pose_s, track.w_B)
@@ -425,19 +521,22 @@ def _felt(
             raise InputError(f"{reader.bag.path}: neither {topics.IMU} nor rates in its motion")
         return w_B, np.full_like(w_B, np.nan), np.ones(len(time_s), bool)
     imu_s = reader.seconds(imu.stamp_ns, reader.recorder.imu_delay_s)
+    time_s = imu_s[_last(time_s, imu_s)] if held else time_s
     w_B = _columns(time_s, imu_s, imu.w_S) - reader.recorder.gyroscope_bias_radps
     f_B = _columns(time_s, imu_s, imu.f_S) - reader.recorder.accelerometer_bias_mps2
     return w_B, f_B, _near(time_s, imu_s)
 
 
-def _load(reader: RecordedSignals, time_s: Array) -> Array:
+def _load(reader: RecordedSignals, time_s: Array, by: Places | None) -> Array:
     """(N, 6) position and velocity of a slung load; NaN where there is none."""
     point_s, point = reader.rows("ground_truth/load", "geometry_msgs/msg/PointStamped", "p")
     if not len(point):
         return np.full((len(time_s), 6), np.nan)
     p_W = _columns(time_s, point_s, point)
     dt_s = float(time_s[1] - time_s[0])
-    return np.hstack([_smooth(p_W, dt_s, SLOPE_S), _slope(p_W, dt_s, SLOPE_S)])
+    if by is not None:
+        by = _last(point_s[_last(time_s, point_s)], time_s)
+    return np.hstack([_smooth(p_W, dt_s, SLOPE, by), _slope(p_W, dt_s, SLOPE, by)])
 
 
 def _flies(flight: RecordedFlight) -> NDArray[np.bool_]:

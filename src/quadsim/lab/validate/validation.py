@@ -36,6 +36,7 @@ class ValidationSettings:
         level: nominal coverage of the bounds.
         tolerance_m: error of position beyond which a prediction is not to be trusted.
         fades: whether the rest of the torque fades as the file's memory says, in place of ending.
+        smoothed_start: whether predictions start at a motion smoothed with what came after.
     """
 
     gravity_mps2: float = 9.80665
@@ -43,6 +44,7 @@ class ValidationSettings:
     level: float = 0.9
     tolerance_m: float = 0.25
     fades: bool = True
+    smoothed_start: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,13 @@ def judge_predictions(
     return JudgedFlight(
         flight,
         residual_wrench(flight, vehicle, settings.gravity_mps2),
-        predict_flight(flight, vehicle, settings.gravity_mps2, settings.trim_s),
+        predict_flight(
+            flight,
+            vehicle,
+            settings.gravity_mps2,
+            settings.trim_s,
+            smoothed_start=settings.smoothed_start,
+        ),
         _bands(flight, vehicle, settings.gravity_mps2),
     )
 
@@ -83,6 +91,7 @@ def report(
         "trust_s": _trust(bounds, names, settings.tolerance_m),
         "tolerance_m": settings.tolerance_m,
         "trim_s": settings.trim_s,
+        "smoothed_start": settings.smoothed_start,
         "fades": settings.fades and bool(vehicle.recorder.torque_memory),
         "logs": [
             {

@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 from quadsim.bag.reading import open_bag
 from quadsim.base.errors import InputError
 from quadsim.lab.validate.disturbance import BLOCK_S, acting_torque, torque_memory
-from quadsim.lab.validate.prediction import predict_flight
+from quadsim.lab.validate.prediction import predict_flight, state_at
 from quadsim.lab.validate.recorded import as_recorded_by, read_recorded, smoothed_motion
 from quadsim.lab.validate.residuals import residual_wrench
 from quadsim.lab.validate.validation import ValidationSettings, judge_predictions
@@ -90,6 +90,46 @@ def test_nothing_is_lost_where_no_torque_acts(pushed, tmp_path):
     assert np.sqrt((seen**2).mean()) < 0.05 * STRENGTH_NM
     assert (errors(calm, remembering(pushed)) < 0.05 * errors(pushed[0], crazyflie())).all()
     assert (errors(calm, remembering([calm])) < 1e-3).all()
+
+
+def test_nothing_behind_a_start_counts_in_it(pushed, tmp_path):
+    """Two logs that are one till 2 s, read whole: what is known till then has the same bits."""
+    vehicle, told = remembering(pushed[:2]), 2.0
+    torque = np.zeros((round(SECONDS * 1e3 / STEP_MS), 3))
+    torque[round(told * 1e3 / STEP_MS) :] = [1e-4, -1e-4, 2e-5]
+    one = flown(tmp_path / "one", vehicle, seed=40, lost=0.2)
+    other = flown(tmp_path / "other", vehicle, seed=40, lost=0.2, torque_B_Nm=torque)
+    now = int(np.searchsorted(one.time_s, told - 2e-3)) - 1
+    first = np.arange(600, now + 1, 10)
+    before = {}
+    for flight in (one, other):
+        known = flight.known
+        wrench = residual_wrench(known, vehicle, GRAVITY)
+        torques = acting_torque(known, vehicle, wrench, first, 1.0, 100)
+        before[flight.name] = [state_at(known, first), torques]
+        assert not known.free[:450].any()
+        assert known.free[550:-10].all()
+    np.testing.assert_equal(*before.values())
+    assert not (state_at(one, first) == state_at(other, first)).all()  # smoothed about the start
+    # and it is a good estimate: poses are exact here, the IMU nearly
+    k, here = one.known, slice(600, now)
+    assert k.p_W[here] == pytest.approx(one.p_W[here], abs=1e-3)
+    assert k.v_W[here] == pytest.approx(one.v_W[here], abs=0.03)
+    assert k.w_B[here] == pytest.approx(one.w_B[here], abs=0.05)
+
+
+def test_predictions_start_by_what_is_known_unless_told(pushed):
+    flight, vehicle = pushed[0], crazyflie()
+    causal, smoothed = (
+        judge_predictions(
+            flight, vehicle, ValidationSettings(GRAVITY, smoothed_start=ahead)
+        ).prediction
+        for ahead in (False, True)
+    )
+    np.testing.assert_array_equal(causal.first, smoothed.first)
+    rms = [np.sqrt(np.nanmean(each.position_m**2, axis=0)) for each in (causal, smoothed)]
+    assert rms[0][0] > 2.0 * rms[1][0]  # at 0.01 s it is the start that is off
+    assert rms[0][-1] == pytest.approx(rms[1][-1], rel=0.3)
 
 
 def test_without_memory_the_mean_goes_on(pushed):

@@ -106,7 +106,8 @@ def test_poses_of_a_point_off_the_centre_are_brought_there(flight):
 
 
 def test_free_fall_of_a_prediction_is_a_parabola(flight):
-    still = replace(flight, speed=0.0 * flight.speed, v_W=0.0 * flight.v_W, w_B=0.0 * flight.w_B)
+    at_rest = {name: 0.0 * getattr(flight, name) for name in ("speed", "v_W", "w_B")}
+    still = replace(flight, **at_rest, known=None)
     bare = replace(crazyflie(), rotor_drag_N_s2=0.0)
     found = predict_flight(still, bare, GRAVITY, 0.0, (0.2,))
     at = found.first + round(found.horizon_s[0] / flight.dt_s)
