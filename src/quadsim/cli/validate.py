@@ -57,6 +57,10 @@ class ValidateOptions:
         0.25, "error of position beyond which a prediction is not to be trusted", "m", gt=0.0,
         flags="--tolerance",
     )  # fmt: skip
+    bounds: Path | None = option(
+        None, "JSON of an earlier run whose bounds are held against these flights", path="file",
+        unset="none",
+    )  # fmt: skip
     closed_loop: str = option(
         "", "file of config/twins, or its path: fly the recorded setpoints by what flew them",
         unset="none",
@@ -73,7 +77,8 @@ def validate(options: ValidateOptions) -> int:
 
     LOG is a bag or a log of another format (docs/logs.md) with rotor speeds, or their commands, and
     a true motion. Force and torque are compared at each instant; the motion is predicted from
-    recorded rotor speeds over windows of 0.01 to 2 s. With --closed-loop each flight is flown again
+    recorded rotor speeds over windows of 0.01 to 2 s. With --bounds it is said how often bounds
+    that were made from other flights hold on these. With --closed-loop each flight is flown again
     by a copy of its controller, and held against the scatter of its repeats. Exit status: 0, or 2
     where a log does not hold what is needed.
     """
@@ -84,11 +89,18 @@ def validate(options: ValidateOptions) -> int:
     from quadsim.base.whole_files import write_whole
     from quadsim.lab.identify.flights import stretches_of
     from quadsim.lab.identify.suspects import rank_suspects
+    from quadsim.lab.validate.bounds import judge_bounds, read_bounds
     from quadsim.lab.validate.page import render_validation
+    from quadsim.lab.validate.prediction import HORIZONS_S
     from quadsim.lab.validate.recorded import read_recorded
     from quadsim.lab.validate.twin_parameters import TwinParams
     from quadsim.lab.validate.twin_report import closed_loop_report, twin_flights
-    from quadsim.lab.validate.validation import ValidationSettings, judge_predictions, report
+    from quadsim.lab.validate.validation import (
+        ValidationSettings,
+        judge_predictions,
+        report,
+        window_errors,
+    )
     from quadsim.vehicle.parameters import VehicleParams
 
     if options.output is not None and options.output.exists():
@@ -103,6 +115,7 @@ def validate(options: ValidateOptions) -> int:
         options.smoothed_start,
     )
     twin = load(TwinParams, find("twins", options.closed_loop)) if options.closed_loop else None
+    stated = read_bounds(options.bounds, vehicle.name) if options.bounds is not None else []
     judged: list[JudgedFlight] = []
     twins: list[TwinFlights] = []
     for log in options.logs:
@@ -116,6 +129,8 @@ def validate(options: ValidateOptions) -> int:
     result = report(judged, vehicle, settings)
     result["suspects"] = [asdict(each) for each in rank_suspects(
         flights, vehicle, options.gravity_mps2)]  # fmt: skip
+    if stated:
+        result["bounds_held"] = judge_bounds(stated, HORIZONS_S, window_errors(judged)[1])
     if twins:
         result["closed_loop"] = closed_loop_report(twins)
     if options.output is not None:
@@ -148,8 +163,8 @@ def _show(result: dict[str, Any]) -> None:
     console.print(table)
     if result["smoothed_start"]:
         console.print("predictions start at a motion smoothed with what came after the start")
-    for regime, horizon_s in result["trust_s"].items():
-        console.print(f"at {regime}: do not trust beyond {horizon_s:g} s", soft_wrap=True)
+    for line in (*_trusted(result), *_held(result)):
+        console.print(line, soft_wrap=True)
     for group in result.get("closed_loop", []):
         console.print(_closed_loop_table(group))
     first = result["suspects"][0]
@@ -166,6 +181,37 @@ def _show(result: dict[str, Any]) -> None:
         console.print(note, soft_wrap=True)
     if "page" in result:
         click.echo(f"page: {result['page']}")
+
+
+def _trusted(result: dict[str, Any]) -> list[str]:
+    """How far predictions are to be trusted, of which flights that holds and up to where."""
+    from quadsim.cli.show import number
+
+    lines = []
+    for regime, horizon_s in result["trust_s"].items():
+        rows = [row for row in result["bounds"] if row["regime"] == regime and row["up_to"]]
+        last = [row for row in rows if row["horizon_s"] <= max(horizon_s, rows[0]["horizon_s"])][
+            -1:
+        ]
+        for row in last:
+            top = (number(value) for value in row["up_to"].values())
+            flights = "another flight" if row["another_flight"] else "these logs alone"
+            lines.append(
+                f"at {regime}: do not trust beyond {horizon_s:g} s; for {flights}, up to {{}} m/s,"
+                " {} m/s^2, {} rad/s and a path of {} m".format(*top)
+            )
+    return lines
+
+
+def _held(result: dict[str, Any]) -> list[str]:
+    """How often bounds of other flights hold."""
+    return [
+        f"bounds given for {row['horizon_s']:g} s: hold in "
+        + ("no window" if row["coverage"] is None else f"{100 * row['coverage']:.0f} %")
+        + f" of {row['bounded']} windows within their limits, of {row['windows']}"
+        for row in result.get("bounds_held", [])
+        if row["windows"]
+    ]
 
 
 def _suspect(each: dict[str, Any]) -> str:

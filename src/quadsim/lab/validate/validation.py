@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import welch
 
-from quadsim.lab.validate.bounds import WindowErrors, bound_rows
+from quadsim.lab.validate.bounds import REGIMES, WindowErrors, bound_rows
 from quadsim.lab.validate.prediction import HORIZONS_S, Prediction, predict_flight
 from quadsim.lab.validate.recorded import RecordedFlight
 from quadsim.lab.validate.residuals import Wrench, as_logged, residual_wrench, wrench_of
@@ -24,6 +24,8 @@ Array = NDArray[np.float64]
 BANDS_HZ = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
 #: Shares of all flights' time that part the regimes.
 PARTS = (0.0, 1 / 3, 2 / 3, 1.0)
+#: Time over which a velocity changes for an acceleration, s.
+ACCELERATION_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -82,13 +84,13 @@ def report(
 ) -> dict[str, Any]:
     """What ``quadsim validate --json`` prints: pooled, and the same of each log."""
     pooled = {**_figures(judged), "regimes": _regimes(judged), "bands": judged[0].bands}
-    names, flights = _speed_regimes(judged)
-    bounds = bound_rows(np.array(HORIZONS_S), flights, names, settings.level)
+    edges, flights = window_errors(judged)
+    bounds = bound_rows(np.array(HORIZONS_S), flights, edges, settings.level)
     return {
         "vehicle": vehicle.name,
         **pooled,
         "bounds": bounds,
-        "trust_s": _trust(bounds, names, settings.tolerance_m),
+        "trust_s": _trust(bounds, settings.tolerance_m),
         "tolerance_m": settings.tolerance_m,
         "trim_s": settings.trim_s,
         "smoothed_start": settings.smoothed_start,
@@ -179,30 +181,43 @@ def _regimes(judged: Sequence[JudgedFlight]) -> list[dict[str, Any]]:
     return rows
 
 
-def _speed_regimes(judged: Sequence[JudgedFlight]) -> tuple[list[str], list[list[WindowErrors]]]:
-    """Thirds of the speed at the windows' starts, and the errors of position by horizon."""
-    speeds = [np.linalg.norm(each.flight.v_W, axis=1)[each.prediction.first] for each in judged]
-    edges = _edges(np.concatenate(speeds))
-    inner = edges[1:-1]
-    ends = [*edges[:1], *inner, *edges[-1:]]
-    names = [f"{low:.2g} to {high:.2g} m/s" for low, high in pairwise(ends)]
-    regimes = [np.digitize(speed, inner) for speed in speeds]
-    flights = [
-        [
-            WindowErrors(each.prediction.position_m[:, h], np.asarray(regime, np.int64))
-            for each, regime in zip(judged, regimes, strict=True)
-        ]
-        for h in range(len(HORIZONS_S))
-    ]
-    return names or ["all"], flights
+def _window_conditions(each: JudgedFlight, horizon_s: float) -> Array:
+    """(K, 4) of windows, as :data:`quadsim.lab.validate.bounds.CONDITIONS` names them."""
+    flight, half = each.flight, max(1, round(0.5 * ACCELERATION_S / each.flight.dt_s))
+    v_W = np.pad(flight.v_W, ((half, half), (0, 0)), mode="edge")
+    a_W = (v_W[2 * half :] - v_W[: -2 * half]) / (2 * half * flight.dt_s)
+    sizes = np.linalg.norm(np.stack([flight.v_W, a_W, flight.w_B]), axis=2)
+    steps, first = round(horizon_s / flight.dt_s), each.prediction.first
+    ends = np.minimum(first + steps, len(flight) - 1)
+    spans = np.stack([first, ends + 1], axis=1).ravel()
+    padded = np.pad(sizes, ((0, 0), (0, 1)))
+    largest = np.maximum.reduceat(padded, spans, axis=1)[:, ::2]
+    moved_m = np.cumsum(sizes[0]) * flight.dt_s
+    return np.column_stack([*largest, moved_m[ends] - moved_m[first]])
 
 
-def _trust(
-    bounds: Sequence[dict[str, Any]], names: Sequence[str], tolerance_m: float
-) -> dict[str, float]:
+def window_errors(judged: Sequence[JudgedFlight]) -> tuple[Array, list[list[WindowErrors]]]:
+    """(H, 4) body rates between the regimes, and errors of position by horizon and flight."""
+    edges, flights = [], []
+    for h, horizon_s in enumerate(HORIZONS_S):
+        at = [_window_conditions(each, horizon_s) for each in judged]
+        errors = [each.prediction.position_m[:, h] for each in judged]
+        rate = np.concatenate([part[:, 2] for part in at])
+        known = np.isfinite(np.concatenate(errors))
+        edges.append(np.quantile(rate[known], PARTS) if known.any() else np.zeros(len(PARTS)))
+        flights.append(
+            [
+                WindowErrors(error, np.digitize(part[:, 2], edges[-1][1:-1]), part)
+                for error, part in zip(errors, at, strict=True)
+            ]
+        )
+    return np.array(edges), flights
+
+
+def _trust(bounds: Sequence[dict[str, Any]], tolerance_m: float) -> dict[str, float]:
     """Longest horizon of each regime whose bound is within the tolerance, and of all before it."""
     found = {}
-    for name in names:
+    for name in REGIMES:
         found[name] = 0.0
         for row in (row for row in bounds if row["regime"] == name):
             if row["position_m"] is None or row["position_m"] > tolerance_m:

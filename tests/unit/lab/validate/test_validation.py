@@ -20,13 +20,6 @@ from quadsim.lab.identify.shooting import (
     with_values,
     wrench_residuals,
 )
-from quadsim.lab.validate.bounds import (
-    WindowErrors,
-    bound_rows,
-    conformal_bound,
-    coverage_of,
-    error_bounds,
-)
 from quadsim.lab.validate.prediction import predict_flight
 from quadsim.lab.validate.recorded import as_recorded_by, read_recorded, turn
 from quadsim.lab.validate.residuals import residual_wrench
@@ -133,47 +126,6 @@ def test_figures_are_found_again(flight):
     assert shot.values / sizes == pytest.approx(1.0, abs=0.02)
 
 
-def test_a_conformal_bound_covers_as_it_says():
-    rng = np.random.default_rng(3)
-    bounds = [conformal_bound(rng.exponential(1.0, 99), 0.9) for _ in range(2000)]
-    # coverage of a bound b is 1 - exp(-b); its mean over calibrations is exactly the level
-    assert np.mean(1.0 - np.exp(-np.array(bounds))) == pytest.approx(0.9, abs=0.003)
-    assert conformal_bound(np.arange(19.0), 0.9) == np.inf
-
-
-def test_coverage_is_of_flights_left_out():
-    regime = np.zeros(100, np.int64)
-    alike = [WindowErrors(np.linspace(0, 1, 100), regime) for _ in range(4)]
-    assert coverage_of(alike, 1, 0.9) == pytest.approx(0.9, abs=0.02)
-    far = [*alike, WindowErrors(np.full(100, 5.0), regime)]
-    assert coverage_of(far, 1, 0.9) < 0.8
-    assert coverage_of(alike[:3], 1, 0.9) is None
-
-
-def test_bounds_hold_on_another_flight_however_flights_differ():
-    rng = np.random.default_rng(5)
-
-    def flight():
-        error = rng.lognormal(0.0, 0.5) * np.abs(rng.normal(size=60))
-        return WindowErrors(error, rng.integers(0, 2, 60))
-
-    shares = []
-    for _ in range(40):
-        bounds = error_bounds([flight() for _ in range(10)], 2, 0.9)
-        new = [flight() for _ in range(20)]
-        shares += [float((each.error <= bounds[each.regime]).mean()) for each in new]
-    # flights' shares deviate by 0.15, those with the same bounds together: 0.01 of the mean
-    assert np.mean(shares) == pytest.approx(0.9, abs=0.03)
-
-
-def test_two_flights_tell_of_their_own_windows_alone():
-    flights = [WindowErrors(np.linspace(0, 1, 100), np.zeros(100, np.int64))] * 2
-    row = bound_rows(np.array([0.5]), [flights], ["all"], 0.9)[0]
-    assert row["position_m"] == pytest.approx(0.9, abs=0.02)
-    assert row["another_flight"] is False
-    assert row["coverage"] is None
-
-
 def test_validate_prints_what_is_asked(log, tmp_path):
     page = tmp_path / "page.html"
     args = ["validate", "crazyflie2", str(log), "--json", "--output", str(page)]
@@ -185,3 +137,19 @@ def test_validate_prints_what_is_asked(log, tmp_path):
     keys = {"horizon_s", "position_rmse_m", "velocity_rmse_mps", "attitude_rmse_rad"}
     assert all(keys <= row.keys() for row in found["prediction"])
     assert "do not trust beyond" in page.read_text(encoding="utf-8")
+
+
+def test_bounds_of_an_earlier_run_are_held_against_a_log(log, tmp_path):
+    stated = tmp_path / "stated.json"
+    args = ["validate", "crazyflie2", str(log), "--json"]
+    stated.write_text(CliRunner().invoke(main, args).stdout, encoding="utf-8")
+    result = CliRunner().invoke(main, [*args, "--bounds", str(stated)])
+    assert result.exit_code == 0, result.output
+    held = {row["horizon_s"]: row for row in json.loads(result.stdout)["bounds_held"]}
+    assert held[0.1]["windows"] > 20
+    assert held[0.1]["bounded"] == 0  # one log tells of no other flight
+    assert held[0.1]["coverage"] is None
+    stated.write_text('{"vehicle": "x", "bounds": [{}]}', encoding="utf-8")
+    result = CliRunner().invoke(main, [*args, "--bounds", str(stated)])
+    assert result.exit_code == 2
+    assert "no bounds in it" in result.output
