@@ -105,10 +105,10 @@ def vehicle_unknowns(vehicle: VehicleParams, gravity_mps2: float) -> list[Unknow
     slope = AIR_SHARE * thrust / speed
     linear = vehicle.rotor.inflow_model == "linear"
     unknowns = [
-        UnknownFigure("thrust_coefficient_N_s2", thrust / speed**2, 0.0),
-        UnknownFigure("torque_ratio_m", vehicle.torque_ratio_m, 0.0),
+        UnknownFigure("thrust_coefficient_N_s2", thrust / speed**2, 0.0, needed=True),
+        UnknownFigure("torque_ratio_m", vehicle.torque_ratio_m, 0.0, needed=True),
         *(
-            UnknownFigure(f"inertia_kg_m2[{i}]", size, 0.2 * size, 5.0 * size)
+            UnknownFigure(f"inertia_kg_m2[{i}]", size, 0.2 * size, 5.0 * size, needed=True)
             for i, size in enumerate(vehicle.inertia_kg_m2[:2])
         ),
         *(UnknownFigure(f"{CENTRE}[{i}]", 0.05 * arm) for i in range(2)),
@@ -228,8 +228,8 @@ def identify_flights(
     kept: dict[UnknownFigure, float] = {}
     free = ["residual" in each.name for each in fit.unknowns]
     while not (fit.told | free).all():
-        dark = fit.half / np.maximum(np.abs(fit.values), [each.size for each in fit.unknowns])
-        at = int(np.argmax(np.where(free, 0.0, dark)))
+        dark = fit.half / np.maximum(fit.scale, 1e-300)
+        at = int(np.argmax(np.where(fit.told | free, 0.0, dark)))
         worst = fit.unknowns[at]
         kept[worst] = float(fit.half[at])
         free.pop(at)
@@ -263,6 +263,7 @@ def _figures(found: FlightsFit, alignment: Alignment) -> list[dict[str, Any]]:
     told = dict(zip((each.name for each in found.fit.unknowns), values, strict=True))
     halves = {**alignment.kept, **{each.name: half for each, half in found.kept.items()}}
     kept = {name: (_of(found.before, name), half) for name, half in halves.items()}
+    bound = {each.name for each, on in zip(found.fit.unknowns, found.fit.bound, strict=True) if on}
     return [
         {
             "name": name,
@@ -270,7 +271,7 @@ def _figures(found: FlightsFit, alignment: Alignment) -> list[dict[str, Any]]:
             "low": value - half,
             "high": value + half,
             "file_value": _of(found.before, name),
-            "origin": "kept" if name in kept else "flight",
+            "origin": "kept" if name in kept else "bound" if name in bound else "flight",
         }
         for name, (value, half) in {**told, **alignment.told, **kept}.items()
     ]
@@ -284,13 +285,18 @@ def flights_summary(
     found: FlightsFit, flights: Sequence[RecordedFlight], alignment: Alignment
 ) -> dict[str, Any]:
     """As one JSON object."""
+    figures = _figures(found, alignment)
+    notes = {note for each in flights for note in each.notes} | {
+        f"{each['name']} ended on its bound, {each['value']:.4g}: the flights may want it beyond"
+        for each in figures if each["origin"] == "bound"
+    }  # fmt: skip
     return {
         "vehicle": found.before.name,
         "passed": found.passed and not alignment.kept,
         "flown_s": sum(float(each.free.sum() * each.dt_s) for each in flights),
         "logs": [each.name for each in flights],
-        "figures": _figures(found, alignment),
-        "notes": sorted({note for each in flights for note in each.notes}),
+        "figures": figures,
+        "notes": sorted(notes),
     }
 
 
@@ -304,7 +310,7 @@ def flights_text(
     content["name"] = f"identified from recorded flights; the rest of {vehicle_name}"
     halves: dict[str, list[str]] = {}
     told = [(each["name"], 0.5 * (each["high"] - each["low"]))
-            for each in _figures(found, alignment) if each["origin"] == "flight"]  # fmt: skip
+            for each in _figures(found, alignment) if each["origin"] != "kept"]  # fmt: skip
     for name, half in told:
         halves.setdefault(name.partition("[")[0], []).append(f"{half:.2g}")
     if CENTRE in halves:
@@ -328,5 +334,10 @@ def flights_text(
         f"# half of its 95 % interval. What has no such words is of {vehicle_name}.",
         *(f"# The flights do not tell {name}." for name in alignment.kept),
         *(f"# The flights do not tell {each.name}." for each in found.kept),
+        *(
+            f"# {each.name} ended on its bound."
+            for each, on in zip(found.fit.unknowns, found.fit.bound, strict=True)
+            if on
+        ),
     ]
     return "\n".join([*lines, *parameter_lines(content, comments)]) + "\n"

@@ -47,6 +47,10 @@ OUTLYING = 2.0
 UNIT_M, UNIT_MPS, UNIT_RAD = 0.02, 0.05, 0.05
 
 
+#: A figure so near to its bound, in sizes, is on it.
+ON_BOUND = 1e-3
+
+
 @dataclass(frozen=True)
 class UnknownFigure:
     """A figure to be found.
@@ -55,12 +59,14 @@ class UnknownFigure:
         name: dotted, as in the vehicle's file, with an index in brackets where it is a list.
         size: about how large it or its change is.
         low, high: bounds; a bound that is far away in sizes makes SciPy's search crawl.
+        needed: whether nothing flies without it, so that its interval is to be short beside it.
     """
 
     name: str
     size: float
     low: float = -np.inf
     high: float = np.inf
+    needed: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,9 @@ class Fit:
         vehicle: with the figures found.
         unknowns: what was asked.
         values, half: (n,) figures and half of their 95 % intervals.
-        told: (n,) whether the flights tell the figure: its interval is within half of its size.
+        told: (n,) whether the flights tell the figure: half of its interval is within half of its
+            value, or of its size where it may be zero.
+        bound: (n,) whether the figure ended on a bound.
         flights: how many.
     """
 
@@ -84,8 +92,22 @@ class Fit:
     @property
     def told(self) -> NDArray[np.bool_]:
         """(n,) whether the flights tell a figure, in place of what the file had."""
-        size = np.maximum(np.abs(self.values), [each.size for each in self.unknowns])
-        return np.asarray(self.half < 0.5 * size)
+        return np.asarray(self.half < 0.5 * self.scale)
+
+    @property
+    def scale(self) -> Array:
+        """(n,) size of a figure, by which its interval is judged."""
+        sizes = [0.0 if each.needed else each.size for each in self.unknowns]
+        return np.asarray(np.maximum(np.abs(self.values), sizes))
+
+    @property
+    def bound(self) -> NDArray[np.bool_]:
+        """(n,) whether a figure ended on its bound, beyond which the flights may want it."""
+        ends = [
+            min(value - each.low, each.high - value) / each.size
+            for each, value in zip(self.unknowns, self.values.tolist(), strict=True)
+        ]
+        return np.array(ends) < ON_BOUND
 
 
 def with_values(
@@ -114,13 +136,14 @@ def _of_a_body(moments: Array) -> list[float]:
 
 
 def start_figures(vehicle: VehicleParams, unknowns: Sequence[UnknownFigure]) -> Array:
-    """(n,) what a vehicle has of them now."""
+    """(n,) what a vehicle has of them now; numbers that a list of its file lacks are zero."""
     flat = {**flatten(vehicle), CENTRE: [0.0, 0.0, 0.0]}
     found = []
     for unknown in unknowns:
         name, _, index = unknown.name.partition("[")
-        numbers = flat[name]
-        found.append(numbers[int(index.rstrip("]"))] if isinstance(numbers, list) else numbers)
+        numbers, place = flat[name], int(index.rstrip("]") or 0)
+        values = numbers if isinstance(numbers, list) else [numbers]
+        found.append(values[place] if place < len(values) else 0.0)
     return np.array(found, float)
 
 

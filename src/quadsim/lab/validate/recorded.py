@@ -65,7 +65,7 @@ FREE_M = 0.15
 ODD_SHARE = 0.7
 #: Told of a log without rotor speeds.
 COMMANDED = "commands stand for the rotor speeds, which were not recorded"
-#: A rotor slower than this share of its usual speed idles.
+#: Rotors slower than this share of their usual speed idle.
 IDLE_SHARE = 0.3
 
 
@@ -411,7 +411,9 @@ def read_recorded(bag: Bag, namespace: str, vehicle: VehicleParams) -> RecordedF
         reader.voltage(time_s), none, near, recorder,
     )  # fmt: skip
     flight = _with_motion(still, reader, pose_s, track, None)
-    flight = replace(flight, free=flight.free & _flies(flight), notes=tuple(log.notes))
+    flight = replace(flight, free=flight.free & where_flying(flight))
+    _note_left_out(flight, log.notes)
+    flight = replace(flight, notes=tuple(log.notes))
     known = _with_motion(still, reader, pose_s, track, _last(pose_s[_last(time_s, pose_s)], time_s))
     return replace(flight, known=replace(known, free=known.free & flight.free))
 
@@ -539,11 +541,27 @@ def _load(reader: RecordedSignals, time_s: Array, by: Places | None) -> Array:
     return np.hstack([_smooth(p_W, dt_s, SLOPE, by), _slope(p_W, dt_s, SLOPE, by)])
 
 
-def _flies(flight: RecordedFlight) -> NDArray[np.bool_]:
-    """Where all rotors turn; above the lowest point too, if the log has them at rest."""
-    slowest = flight.speed.min(axis=1)
-    usual = float(np.median(slowest[slowest > 0.0])) if (slowest > 0.0).any() else 0.0
-    turning = slowest > IDLE_SHARE * usual
-    if not turning.all():
-        turning &= flight.p_W[:, 2] > flight.p_W[:, 2].min() + FREE_M
-    return np.asarray(turning)
+def where_flying(flight: RecordedFlight) -> NDArray[np.bool_]:
+    """Where the vehicle flies: not on the ground, where all rotors idle, nor close above it.
+
+    A single rotor may be slow in a quick turn. One that shows no speed at all is not known.
+    """
+    usual = float(np.median(flight.speed[flight.speed > 0.0])) if flight.speed.any() else 0.0
+    idle = flight.speed.max(axis=1) <= IDLE_SHARE * usual
+    flies = (flight.speed > 0.0).all(axis=1) & ~idle
+    height_m = flight.p_W[:, 2] - flight.p_W[:, 2].min()
+    if idle.any() and height_m[idle].min() < FREE_M:  # its lowest point is on the ground
+        flies &= height_m > FREE_M
+    return np.asarray(flies)
+
+
+def _note_left_out(flight: RecordedFlight, notes: list[str]) -> None:
+    """Say how much of a log is not judged, and how fast it is there."""
+    out = ~flight.free
+    if out.any():
+        fastest_mps = np.linalg.norm(flight.v_W[out], axis=1).max()
+        out_s, all_s = flight.dt_s * out.sum(), flight.dt_s * len(flight)
+        notes.append(
+            f"{out_s:.2g} s of {all_s:.3g} s are left out: on the ground, less than {FREE_M:g} m"
+            f" above it, or without samples (up to {fastest_mps:.2g} m/s)"
+        )

@@ -15,9 +15,16 @@ from flown import crazyflie, write_flight
 from quadsim.bag.reading import open_bag
 from quadsim.base.parameters import load
 from quadsim.cli.main import main
-from quadsim.lab.identify.alignment import align_recorder
-from quadsim.lab.identify.flights import cut_flight, identify_flights, vehicle_unknowns
-from quadsim.lab.identify.shooting import UnknownFigure, fit_figures, start_figures
+from quadsim.lab.identify.alignment import Alignment, align_recorder
+from quadsim.lab.identify.flights import (
+    FlightsFit,
+    cut_flight,
+    flights_summary,
+    identify_flights,
+    residual_unknowns,
+    vehicle_unknowns,
+)
+from quadsim.lab.identify.shooting import Fit, UnknownFigure, fit_figures, start_figures
 from quadsim.lab.identify.suspects import rank_suspects
 from quadsim.lab.validate.recorded import as_recorded_by, read_recorded
 from quadsim.vehicle.parameters import RecorderParams, VehicleParams
@@ -122,6 +129,45 @@ def test_moments_that_no_body_has_are_not_told():
     assert fit.values[0] == pytest.approx(wanted[0], rel=0.01)
     assert fit.vehicle.inertia_kg_m2[1] == pytest.approx(roll + yaw, rel=1e-6)
     assert fit.told.tolist() == [True, False]
+
+
+def test_a_figure_is_told_by_its_own_interval_and_named_on_its_bound():
+    """A torque ratio of 0.0005 +- 0.0009 is not told, whatever the file has; a drag may be zero."""
+    found = {}
+    for name, value, half in (
+        ("torque_ratio_m", 0.0005, 0.0009),
+        ("inertia_kg_m2[0]", 5.0 * crazyflie().inertia_kg_m2[0], 1e-7),
+        ("rotor_drag_N_s2", 0.0, 1e-8),
+        ("rotor.hub_moment_N_s2", 1e-9, 2e-9),
+    ):
+        unknown = next(x for x in vehicle_unknowns(crazyflie(), GRAVITY) if x.name == name)
+        fit = Fit(crazyflie(), (unknown,), np.array([value]), np.array([half]), 8)
+        found[name] = (*fit.told.tolist(), *fit.bound.tolist())
+    assert found == {
+        "torque_ratio_m": (False, False),
+        "inertia_kg_m2[0]": (True, True),
+        "rotor_drag_N_s2": (True, True),
+        "rotor.hub_moment_N_s2": (True, False),
+    }
+
+
+def test_a_figure_on_its_bound_is_said(flights):
+    alignment = Alignment(np.zeros(7), np.zeros(7))
+    unknown = UnknownFigure("rotor_drag_N_s2", 1e-6, 0.0)
+    fit = Fit(crazyflie(), (unknown,), np.array([0.0]), np.array([1e-8]), 8)
+    found = FlightsFit(fit, {}, crazyflie())
+    result = flights_summary(found, flights, alignment)
+    assert result["figures"][0]["origin"] == "bound"
+    assert (
+        "rotor_drag_N_s2 ended on its bound, 0: the flights may want it beyond" in result["notes"]
+    )
+
+
+def test_a_file_without_a_residual_has_room_for_one(flights):
+    """Its sixteen numbers are asked for of the file as it is, too, for the table."""
+    assert crazyflie().recorder.torque_residual == ()
+    unknowns = residual_unknowns(crazyflie(), GRAVITY)
+    assert start_figures(crazyflie(), unknowns).tolist() == [0.0] * 16
 
 
 def test_figures_and_what_is_not_told(flights):

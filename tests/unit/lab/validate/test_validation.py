@@ -21,7 +21,7 @@ from quadsim.lab.identify.shooting import (
     wrench_residuals,
 )
 from quadsim.lab.validate.prediction import predict_flight
-from quadsim.lab.validate.recorded import as_recorded_by, read_recorded, turn
+from quadsim.lab.validate.recorded import as_recorded_by, read_recorded, turn, where_flying
 from quadsim.lab.validate.residuals import residual_wrench
 
 GRAVITY = 9.80665
@@ -82,6 +82,30 @@ def test_a_force_that_was_made_of_smoothed_poses_is_compared_as_it_was_made(flig
     told = residual_wrench(replace(logged, recorder=recorder), crazyflie(), GRAVITY).force
     assert rms(told[inner]) < 0.002 * weight
     assert rms(residual_wrench(logged, crazyflie(), GRAVITY).force[inner]) > 0.01 * weight
+
+
+def test_a_rotor_that_is_slow_once_takes_no_flight_away(flight):
+    """Fast and low at one moment, a rotor at a tenth of its speed in a quick turn."""
+    speed, p_W = flight.speed.copy(), flight.p_W.copy()
+    speed[1000:1010, 2] *= 0.1
+    p_W[1200:1900, 2] -= 30.0
+    assert where_flying(replace(flight, speed=speed, p_W=p_W)).all()
+    speed[400:405, 1] = 0.0  # which shows no speed
+    assert np.flatnonzero(~where_flying(replace(flight, speed=speed))).tolist() == [
+        *range(400, 405)
+    ]
+
+
+def test_what_is_on_the_ground_and_close_above_is_left_out(flight):
+    speed, p_W = flight.speed.copy(), flight.p_W.copy()
+    speed[:500] *= 0.1
+    p_W[:, 2] = 0.5 * np.clip(flight.time_s - flight.time_s[500], 0.0, None)  # climbs at 0.5 m/s
+    flying = where_flying(replace(flight, speed=speed, p_W=p_W))
+    assert not flying[: 500 + round(0.29 / flight.dt_s)].any()
+    assert flying[500 + round(0.31 / flight.dt_s) :].all()
+    # idle once aloft: what is below it is flown all the same
+    p_W[:500, 2] = 20.0
+    assert where_flying(replace(flight, speed=speed, p_W=p_W))[500:].all()
 
 
 def test_poses_of_a_point_off_the_centre_are_brought_there(flight):
