@@ -403,7 +403,8 @@ def test_a_rounded_pose_and_one_at_rest_repeat_by_right(step_m: float, speed_mps
         now_ns += 20_000_000
         x += 0.02 * speed_mps * (k > 100)
         told = step_m * round(x / step_m) if step_m else 0.0
-        guard.take_pose(now_ns, now_ns, (told, 0.0, HEIGHT_M), LEVEL, (speed_mps, 0.0, 0.0))
+        for stamp_ns in (now_ns - 10_000_000, now_ns):  # each step sees one that repeats
+            guard.take_pose(stamp_ns, stamp_ns, (told, 0.0, HEIGHT_M), LEVEL, (speed_mps, 0.0, 0.0))
         guard.take_dead_man(now_ns, True)
         guard.take_scan(now_ns, now_ns, (told, 0.0, HEIGHT_M), np.zeros((0, 3)))
         guard.take_wish(now_ns, (speed_mps, 0.0, 0.0), 0.0)

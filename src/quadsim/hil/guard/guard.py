@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from quadsim.base.parameters import Vec3
 from quadsim.control.avoidance import reach_braking, velocity_of
 from quadsim.geometry.rotation import Quat, wrap, yaw_of
-from quadsim.hil.guard.faults import Fault, Watched
+from quadsim.hil.guard.faults import SETTLED_S, Fault, Watched
 from quadsim.hil.guard.frames import Means, MotionAlignment, turned_words
 from quadsim.hil.guard.law import (
     BRAKE_SHARE,
@@ -58,8 +58,6 @@ YAW_GAIN = 1.0
 HELD_UP_MPS = 0.1
 #: A vehicle that no guard flies is taken to fly on for so long before it brakes, s.
 UNGUARDED_S = 1.0
-#: A pose that is the same to the bit for so long is told when a flight begins, s.
-SAME_S = 0.5
 #: A measured velocity answers to commands up to this much older than latency and brakes explain, s.
 SLACK_S = 0.3
 
@@ -111,7 +109,6 @@ class Guard:
         self._blocked_ns: int | None = None  # since when a neighbour is in the way
         self._told_blocked = False
         self._setpoints = SetpointWatch(self.params)
-        self._unmoved_m = 0.0  # that it should have moved while the pose was the same to the bit
         self._watched.begin()
         self._alignment.forget()
         self._means.forget()
@@ -296,13 +293,12 @@ class Guard:
         self._begin(now_ns)
         self._state = HOLDING
         self._tell(0, "enabled")
-        fresh = self._poses.fresh
-        same_s = 0.0 if fresh is None else (now_ns - fresh.now_ns) * 1e-9
-        same = (
-            f"the pose has been the same to the bit for {same_s:.1f} s" if same_s > SAME_S else ""
-        )
-        for words in filter(None, (*self.unknown.values(), same)):
+        for words in filter(None, self.unknown.values()):
             self._tell(1, words)
+        fresh = self._poses.fresh
+        same_s = self._since_s(None if fresh is None else fresh.now_ns, now_ns)
+        if same_s > SETTLED_S:
+            self._tell(1, f"the pose has been the same to the bit for {same_s:.1f} s")
         return None
 
     def disable(self) -> None:
@@ -536,13 +532,11 @@ class Guard:
         """Whether the pose is the same to the bit while the vehicle should have moved.
 
         It moves no slower than the slowest of what it had and was told since, nor of what it has
-        had time to follow. No estimate of a vehicle in motion repeats to the bit; one that is
-        rounded does so within its stated error.
+        had time to follow. What is rounded repeats within its stated error.
         """
         poses, vehicle, watch = self._poses, self.params.vehicle, self.params.watch
         fresh = poses.fresh
         if fresh is None or poses.pose is fresh or self.offboard is False:
-            self._unmoved_m = 0.0
             return
         same_s, last_W = (now_ns - fresh.now_ns) * 1e-9, self._sent.last_W
         change_mps = fresh.speed_mps + math.sqrt(last_W @ last_W)
@@ -551,11 +545,11 @@ class Guard:
         slowest = max(float(np.linalg.norm(v_W, axis=1).min()) for v_W in since)
         if self._setpoint is not None:  # what flies attitudes never stands still
             slowest = max(slowest, STANDING_MPS)
-        self._unmoved_m += slowest * dt_s
-        if same_s > watch.pose_stale_s and self._unmoved_m > vehicle.pose_uncertainty_m:
+        poses.unmoved_m += slowest * dt_s
+        if same_s > watch.pose_stale_s and poses.unmoved_m > vehicle.pose_uncertainty_m:
             poses.freeze(
                 f"pose frozen: the same to the bit for {same_s:.2f} s, in which the vehicle should"
-                f" have moved by {self._unmoved_m:.2f} m"
+                f" have moved by {poses.unmoved_m:.2f} m"
             )
 
     def _margin(self, now_ns: int) -> float:

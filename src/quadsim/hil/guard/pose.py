@@ -86,6 +86,8 @@ class PoseWatch:
         self.pose: AcceptedPose | None = None
         #: The first of those since that are the same place and attitude to the bit.
         self.fresh: AcceptedPose | None = None
+        #: Way that the vehicle should have gone since.
+        self.unmoved_m = 0.0
         #: In words: for how long it had been the same when the vehicle should have moved.
         self.frozen = ""
         #: In words: how the pose jumped, while no pose has gone on from the last good one.
@@ -147,7 +149,7 @@ class PoseWatch:
         v = self._velocity(stamp_ns, p, v_W)
         self.pose = AcceptedPose(stamp_ns, now_ns, p, q, v)
         if not repeats:
-            self.fresh, self.frozen = self.pose, ""
+            self.fresh, self.frozen, self.unmoved_m = self.pose, "", 0.0
         self._stamps.append(stamp_ns)
         while stamp_ns - self._stamps[0] > COUNTED_S * 1e9:
             self._stamps.popleft()

@@ -295,7 +295,7 @@ class AutopilotNode(QuadsimNode):
             reading = self._joystick.read(message.axes, message.buttons, now_ns)
         except InputError as error:
             raise MessageError(str(error)) from None
-        self._joy_rivals = self.heard_rivals(topics.JOY.name, self._joy, GAP_S)
+        self._joy_rivals = self.rivals(topics.JOY.name, self._joy.heard, GAP_S)
         for name in reading.asked:
             self._on_button(name)
         self.manager.take_sticks(RELEASED if self._joy_rivals else reading.sticks)

@@ -249,12 +249,10 @@ class GuardNode(QuadsimNode):
 
     def _on_button(self, payload: bytes) -> None:
         """What cannot be read says that the button is released."""
-        held = False
+        held, of_joy = False, self._button >= 0
         try:
-            if self._button < 0:
-                held = bool(deserialize(payload, topics.DEAD_MAN.message).data)
-                return
-            buttons = deserialize(payload, topics.JOY.message).buttons
+            message = deserialize(payload, (topics.JOY if of_joy else topics.DEAD_MAN).message)
+            buttons = message.buttons if of_joy else [message.data]
             if self._button >= len(buttons):
                 raise MessageError(f"{len(buttons)} buttons; dead_man.button {self._button}")
             held = bool(buttons[self._button])
@@ -268,15 +266,13 @@ class GuardNode(QuadsimNode):
 
     def _look_for_rivals(self) -> None:
         """Tell the guard who else publishes what one alone may: in flight of those who spoke."""
-        within_s, heard = self._params.watch.dead_man_timeout_s, self._guard.enabled
-        stops, pose = (
-            "; ".join(filter(None, (
-                self.heard_rivals(name, listening, within_s) if heard else self.rivals(name)
-                for name, listening in of
-            )))
-            for of in (self._stops.items(), [(self._pose.topic, self._pose.listening)])
-        )  # fmt: skip
-        self._guard.take_rivals(stops, pose)
+        within_s, flies = self._params.watch.dead_man_timeout_s, self._guard.enabled
+        stops = {**self._stops, self._pose.topic: self._pose.listening}
+        *words, pose = (
+            self.rivals(name, listening.heard if flies else None, within_s)
+            for name, listening in stops.items()
+        )
+        self._guard.take_rivals("; ".join(filter(None, words)), pose)
 
     def _on_ready(self, message: Any) -> None:
         """Whether the way to the vehicle is in order, as the node driver says."""

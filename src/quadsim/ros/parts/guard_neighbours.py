@@ -12,7 +12,7 @@ from geometry_msgs.msg import Point32, PolygonStamped
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Spec
 from quadsim.hil.guard.guard import Guard
-from quadsim.ros.messages.cdr import MessageError, checked_stamp, refuse, xyz
+from quadsim.ros.messages.cdr import checked_stamp, refuse, xyz
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.frames import FrameCheck
@@ -84,8 +84,7 @@ class GuardNeighbours:
 
     def _on_reach(self, name: str, check: FrameCheck, message: Any) -> None:
         check.check(message.header.frame_id)
-        if self._node.count_publishers(check.topic) > 1:
-            raise MessageError(self._node.rivals(check.topic))
+        refuse(self._node.rivals(check.topic) or None)
         stamp = message.header.stamp
         stamp_ns = checked_stamp(stamp.sec, stamp.nanosec)
         points_W = [xyz(point) for point in message.polygon.points]

@@ -127,13 +127,12 @@ class ScanInput:
     ) -> tuple[Array, Array, NDArray[np.bool_]]:
         """Where the lidar was at each time, (N, 3), and vectors of its axes (N, 3) in W.
 
-        And (N,) whether such a length of them ends on the vehicle itself.
-
         Args:
             message: for its stamp and frame.
             vectors_S: (N, 3).
             after_s: (N,) after the stamp.
-            lengths: (N,).
+            lengths: (N,) of the vectors that end at hits; third comes which of these (N,) are on
+                the vehicle itself.
         """
         if not np.isfinite(after_s).all():
             raise MessageError("a time in it is not finite")
@@ -189,8 +188,8 @@ class ScanInput:
             raise MessageError(f"range_min {nearest_m:g} m, range_max {far_m:g} m")
         after_s = float(message.time_increment) * np.arange(len(ranges), dtype=float)
         distances = np.where(near, max(nearest_m, 0.0), np.where(hit, ranges, 0.0))
-        where = self._place(message, self._directions(message), after_s, distances)
-        origins_W, rays_W, own = where
+        directions = self._directions(message)
+        origins_W, rays_W, own = self._place(message, directions, after_s, distances)
         hit &= ~own
         looked = rays_W[hit | free]
         self._give(
@@ -217,9 +216,10 @@ class ScanInput:
         origins_W, points_W, own = self._place(
             message, points_S[seen], after_s, np.ones(len(after_s))
         )
-        hidden = _degrees(points_W[own])
-        if len(hidden):  # behind what hides all rays of a degree nothing is seen
-            hidden = np.setdiff1d(hidden, _degrees(points_W[~own]))
+        hidden: NDArray[np.int64] = np.zeros(0, np.int64)
+        if own.any():  # behind what hides all rays of a degree nothing is seen
+            degrees = _degrees(np.arctan2(points_W[:, 1], points_W[:, 0]))
+            hidden = np.setdiff1d(degrees[own], degrees[~own])
         self._give(
             message,
             origins_W,
@@ -237,8 +237,7 @@ class ScanInput:
         _, ahead_W, _ = self._place(message, np.array([(1.0, 0.0, 0.0)]), np.zeros(1), np.ones(1))
         ahead_rad = math.atan2(ahead_W[0, 1], ahead_W[0, 0])
         field = ahead_rad + np.linspace(-half_rad, half_rad, 361)
-        degrees = np.floor(np.degrees(field)).astype(np.int64) % 360
-        return np.asarray(field[~np.isin(degrees, hidden_deg)], dtype=np.float64)
+        return np.asarray(field[~np.isin(_degrees(field), hidden_deg)], dtype=np.float64)
 
     def _give(
         self,
@@ -254,9 +253,8 @@ class ScanInput:
         self._use(PlacedScan(stamp_ns, (x, y, z), points_W, ends_W, range_m, azimuths_W))
 
 
-def _degrees(vectors_W: Array) -> NDArray[np.int64]:
-    """(N,) whole degrees of azimuth of vectors (N, 3)."""
-    azimuths_rad = np.arctan2(vectors_W[:, 1], vectors_W[:, 0])
+def _degrees(azimuths_rad: NDArray[Any]) -> NDArray[np.int64]:
+    """(N,) whole degrees, 0 to 359."""
     return np.floor(np.degrees(azimuths_rad)).astype(np.int64) % 360
 
 

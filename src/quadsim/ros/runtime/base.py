@@ -7,7 +7,7 @@ counterpart: whoever starts the graph waits for that, not for a time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cached_property, partial
 from inspect import Parameter as Argument
@@ -30,7 +30,7 @@ from quadsim.ros.graph.vehicles import frame_prefix
 from quadsim.ros.messages.cdr import MessageError, deserialize
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.domain import held_name
-from quadsim.ros.runtime.intra_process import GID_BYTES, Listening, handing_of
+from quadsim.ros.runtime.intra_process import Listening, handing_of
 from quadsim.ros.runtime.topics import Topic
 
 REPORT_PERIOD_S = 1.0
@@ -72,11 +72,6 @@ def values_of(status: DiagnosticStatus) -> dict[str, str]:
 
 def _text(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _named(topic: str, names: Collection[str]) -> str:
-    """Who publishes a topic, in words, where several do; else empty."""
-    return f"{len(names)} publish {topic}: {', '.join(sorted(names))}" if len(names) > 1 else ""
 
 
 class QuadsimNode(Node):
@@ -224,7 +219,7 @@ class QuadsimNode(Node):
             raw: whether it takes bytes.
             needed: whether the graph is incomplete while nobody publishes.
             reliable: False takes a best-effort publisher too.
-            note_publishers: keep who has spoken, for :meth:`heard_rivals`.
+            note_publishers: keep who has spoken, for :meth:`rivals`.
         """
         full = name or topic.name
         wanted = topic.wanted if reliable else qos.best_effort(topic.wanted)
@@ -247,7 +242,8 @@ class QuadsimNode(Node):
         def note_and_take(*given: Any) -> None:
             # rclpy's events executor gives one tuple, and Humble the bytes alone
             payload, about = (*(given[0] if isinstance(given[0], tuple) else given), {})[:2]
-            listening.hear(about)
+            gid = about.get("publisher_gid") or {"data": b""}
+            listening.heard[gid["data"]] = time.monotonic_ns()
             take(payload)
 
         note_and_take.__signature__ = TWO_ARGUMENTS  # type: ignore[attr-defined]
@@ -274,33 +270,28 @@ class QuadsimNode(Node):
             self.need(listening.get_publisher_count)
         return listening
 
-    def rivals(self, topic: str) -> str:
-        """Who publishes a topic, in words, where more than one does; else empty."""
-        if self.count_publishers(self.resolve_topic_name(topic)) < 2:
-            return ""
-        return _named(topic, self._publishers_of(topic).values())
+    def rivals(
+        self, topic: str, heard: dict[bytes, int] | None = None, within_s: float = 0.0
+    ) -> str:
+        """Who publishes a topic, in words, where more than one does; else empty.
 
-    def _publishers_of(self, topic: str) -> dict[bytes, str]:
-        """GID and full name of the node of each publisher of a topic."""
-        return {
-            bytes(one.endpoint_gid)[:GID_BYTES]: f"{one.node_namespace.rstrip('/')}/{one.node_name}"
-            for one in self.get_publishers_info_by_topic(self.resolve_topic_name(topic))
-        }
-
-    def heard_rivals(self, topic: str, listening: Listening, within_s: float) -> str:
-        """The same of those who have spoken, and are still there or spoke within a time.
-
-        One that crashed is there until DDS misses it.
+        Of those ``heard`` there (:class:`Listening`), who are still listed or spoke within a time.
         """
-        heard = listening.heard
-        if b"" in heard:
-            return self.rivals(topic)
-        if len(heard) < 2:
+        full = self.resolve_topic_name(topic)
+        heard = None if heard is None or b"" in heard else heard
+        if (self.count_publishers(full) if heard is None else len(heard)) < 2:
             return ""
-        there, oldest_ns = self._publishers_of(topic), time.monotonic_ns() - within_s * 1e9
-        for gid in [gid for gid in heard if gid not in there and heard[gid] < oldest_ns]:
-            del heard[gid]
-        return _named(topic, [there.get(gid, "one not listed") for gid in heard])
+        listed = {
+            bytes(one.endpoint_gid): f"{one.node_namespace.rstrip('/')}/{one.node_name}"
+            for one in self.get_publishers_info_by_topic(full)
+        }
+        names = sorted(listed.values())
+        if heard is not None:
+            oldest_ns = time.monotonic_ns() - within_s * 1e9
+            for gid in [gid for gid in heard if gid not in listed and heard[gid] < oldest_ns]:
+                del heard[gid]
+            names = sorted(listed.get(gid, "one not listed") for gid in heard)
+        return f"{len(names)} publish {topic}: {', '.join(names)}" if len(names) > 1 else ""
 
     # ---- messages that wake nobody -------------------------------------------------------------
 

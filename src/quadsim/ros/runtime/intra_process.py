@@ -21,8 +21,6 @@ from rclpy.serialization import serialize_message
 #: So many messages are handed over before others have a turn: services, timers, DDS. Two or three
 #: steps in lockstep.
 TURN = 20
-#: Of a GID; some rmw append zeros.
-GID_BYTES = 16
 
 
 class Listening:
@@ -36,8 +34,7 @@ class Listening:
     Attributes:
         subscription: of DDS; None where a node of the same process publishes the topic.
         paused: whether messages wait to be taken, and call nobody.
-        heard: publishers (GID) on DDS and when each spoke last, steady ns, where it is asked for;
-            an empty GID where this rclpy does not tell.
+        heard: publishers (GID; empty: rclpy does not tell) and when each spoke last, steady ns.
     """
 
     def __init__(self, kind: Any, callback: Callable[[bytes], None], depth: int) -> None:
@@ -54,11 +51,6 @@ class Listening:
         if self.subscription is not None:
             return int(self.subscription.get_publisher_count())
         return int(self.handing is not None)
-
-    def hear(self, about: Any) -> None:
-        """Note whose message came."""
-        gid = about.get("publisher_gid") or {"data": b""}
-        self.heard[bytes(gid["data"])[:GID_BYTES]] = time.monotonic_ns()
 
     def give(self, sent_ns: int, payload: bytes) -> None:
         """Take a message of this process."""
