@@ -7,8 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from quadsim.bag.reading import open_bag
 from quadsim.base.files import find
 from quadsim.base.parameters import load
@@ -41,7 +39,8 @@ def closed_loop(paths: Sequence[Path]) -> str:
     """Figures of flights and twins by the slowness of the path, and how many are inside."""
     heads = [
         *("time scale", "tracking error, m", "twins", "rotors' mean, rad/s", "twins"),
-        *("rotors' spread, rad/s", "twins", *KINDS.values(), "all", "recorded themselves"),
+        *("rotors' spread, rad/s", "twins", *KINDS.values(), "all"),
+        *("single twins inside", "recorded themselves"),
     ]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for group in closed_loop_report(flown_twins(tuple(paths))):
@@ -53,8 +52,12 @@ def closed_loop(paths: Sequence[Path]) -> str:
         by_kind = ([r for r in rows if r["figure"].startswith(kind + ",")] for kind in KINDS)
         cells += map(_share, by_kind)
         cells.append(_share(rows))
-        known = [row["flown_inside"] for row in rows if "flown_inside" in row]
-        cells.append(f"{100 * np.mean(known):.0f} %" if known else "–")
+        if group["twins"]:
+            ends = f"{100 * min(group['twins']):.0f} to {100 * max(group['twins']):.0f} %"
+            cells.append(f"{100 * group['simulated_inside']:.0f} % ({ends})")
+            cells.append(f"{100 * group['flown_inside']:.0f} %")
+        else:
+            cells += 2 * ["–"]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

@@ -229,9 +229,21 @@ def _closed_loop_table(group: dict[str, Any]) -> Table:
     from quadsim.cli.show import number
 
     title = f"flown again at time scale {group['scale']:g}, {len(group['logs'])} repeats"
-    table = Table("figure", "flown", "lowest", "highest", "simulated", "inside", title=title)
-    for row in group["figures"]:
-        cells = (number(row[key]) for key in ("flown", "lowest", "highest", "simulated"))
-        inside = {True: "yes", False: "no", None: "-"}[row.get("inside")]
-        table.add_row(row["figure"], *cells, inside)
+    titles = (
+        "figure",
+        "flown",
+        "lowest",
+        "highest",
+        "simulated",
+        "mean inside",
+        "twins",
+        "repeats",
+    )
+    rows = [*group["figures"], {**group, "figure": "all figures"}]
+    table = Table(*titles, title=title)
+    for row in rows:
+        cells = [number(row.get(key)) for key in ("flown", "lowest", "highest", "simulated")]
+        shares = [row.get(key) for key in ("inside", "simulated_inside", "flown_inside")]
+        cells += ["-" if share is None else f"{100 * share:.0f} %" for share in shares]
+        table.add_row(row["figure"], *cells)
     return table

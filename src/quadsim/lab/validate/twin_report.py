@@ -2,8 +2,8 @@
 
 Logs that were flown along the path in the same time are repeats of one another. A figure of the
 simulated flights is inside if it lies where one more repeat would lie in 95 of 100 cases, by the
-scatter of the logarithms of the figure. How often a recorded flight is inside by that measure, the
-others of its group being known, is told beside it.
+scatter of the logarithms of the figure. A mean of twins scatters less than a flight. Each twin is
+therefore judged, too, like the flight it stands for: by the interval of the other flights.
 """
 
 from __future__ import annotations
@@ -207,6 +207,7 @@ def _group(scale: float, members: Sequence[TwinFlights]) -> dict[str, Any]:
     flown = [flown_figures(each.recorded) for each in members]
     simulated = [flown_figures(each.simulated) for each in members]
     rows: list[dict[str, Any]] = []
+    inside: list[NDArray[np.bool_]] = []
     for name in flown[0]:
         real, made = (np.array([each[name] for each in side]) for side in (flown, simulated))
         row: dict[str, Any] = {
@@ -218,20 +219,28 @@ def _group(scale: float, members: Sequence[TwinFlights]) -> dict[str, Any]:
         }
         if len(members) >= FEWEST_REPEATS:
             low, high = _interval(real)
-            others = [_interval(np.delete(real, k)) for k in range(len(real))]
+            ends = np.array([_interval(np.delete(real, k)) for k in range(len(real))]).T
+            in_place = (made >= ends[0]) & (made <= ends[1])
+            inside.append(in_place)
             row |= {
                 "low": low,
                 "high": high,
                 "inside": bool(low <= made.mean() <= high),
-                "simulated_inside": float(((made >= low) & (made <= high)).mean()),
-                "flown_inside": float(
-                    np.mean([a <= x <= b for (a, b), x in zip(others, real, strict=True)])
-                ),
+                "simulated_inside": float(in_place.mean()),
+                "flown_inside": float(((real >= ends[0]) & (real <= ends[1])).mean()),
             }
         rows.append(row)
     return {
         "scale": round(scale, 2),
         "logs": [each.name for each in members],
         "figures": rows,
-        "inside": float(np.mean([row["inside"] for row in rows])) if "inside" in rows[0] else None,
+        "inside": _mean(rows, "inside"),
+        "simulated_inside": _mean(rows, "simulated_inside"),
+        "flown_inside": _mean(rows, "flown_inside"),
+        "twins": np.mean(inside, axis=0).tolist() if inside else [],
     }
+
+
+def _mean(rows: Sequence[dict[str, Any]], key: str) -> float | None:
+    """Over the figures; None where there are too few repeats."""
+    return float(np.mean([row[key] for row in rows])) if key in rows[0] else None

@@ -113,6 +113,25 @@ def test_a_flight_that_is_its_own_twin_is_inside(flights):
     assert "inside" not in closed_loop_report(flights)[0]["figures"][0]  # two tell no scatter
 
 
+def test_single_twins_are_told_from_their_mean(flights):
+    """Half of the twins shake by 0.7, half by 1.3: their mean is that of the flights."""
+    one = flights[0].recorded
+
+    def shaken(by):
+        return replace(one, w_B=by * one.w_B)
+
+    pairs = [
+        replace(flights[0], recorded=shaken(1.0 + 0.01 * k), simulated=shaken(1.0 + 0.3 * side))
+        for k, side in zip((-2, -1, 1, 2), (-1, 1, -1, 1), strict=True)
+    ]
+    (group,) = closed_loop_report(pairs)
+    rows = [row for row in group["figures"] if row["figure"].startswith("gyroscope")]
+    assert all(row["inside"] and row["simulated_inside"] == 0.0 for row in rows)
+    assert all(row["flown_inside"] == 1.0 for row in rows)
+    assert max(group["twins"]) <= 1.0 - len(rows) / len(group["figures"])
+    assert np.mean(group["twins"]) == pytest.approx(group["simulated_inside"])
+
+
 def test_recorded_setpoints_are_flown_again(tmp_path):
     log = FLIGHTS / "crazyflie_rpm" / "figure8" / "eckart20"
     if not log.is_file():
