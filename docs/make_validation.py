@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.io import loadmat
 from validation_simulated import calibration, named_faults
 from validation_twins import classifier, closed_loop
 
@@ -37,7 +38,7 @@ from quadsim.lab.identify.shooting import (
 )
 from quadsim.lab.validate.disturbance import torque_memory
 from quadsim.lab.validate.recorded import RecordedFlight, as_recorded_by, read_recorded
-from quadsim.lab.validate.residuals import residual_wrench
+from quadsim.lab.validate.residuals import as_logged, residual_wrench
 from quadsim.lab.validate.validation import (
     JudgedFlight,
     ValidationSettings,
@@ -51,8 +52,8 @@ GRAVITY = 9.80665
 #: Horizons at which starts are compared, s.
 STARTS_S = (0.01, 0.1, 0.5)
 KINGFISHER = ("170320seg2", "171908seg2", "172600seg1", "104803seg2")
-#: Force and torque of NeuroBEM's own prediction of these flights, N and N m, from their files.
-NEUROBEM = ((0.250, 0.0059), (0.517, 0.0133), (0.659, 0.0199), (0.345, 0.0034))
+#: Column of NeuroBEM's own prediction of force and torque in the files of its flights.
+NEUROBEM_COLUMN = 29
 #: Figure eights of a Crazyflie by time scale: 1 is slow.
 SPEEDS = {
     "1.0": ("00", "01", "02", "03", "04"),
@@ -153,14 +154,30 @@ def fit_kingfisher(
     return physics, fit_residual(turned, RESIDUAL, errors)
 
 
+def neurobem(path: Path, flight: RecordedFlight, vehicle: VehicleParams) -> tuple[float, ...]:
+    """What NeuroBEM's own prediction leaves: force as it is and by the low-pass, N; torque, N m."""
+    (table,) = (value for key, value in loadmat(path).items() if not key.startswith("__"))
+    columns = table[:, NEUROBEM_COLUMN : NEUROBEM_COLUMN + 6].T
+    time_s = table[:, 0] - table[0, 0]
+    found = np.stack([np.interp(flight.time_s, time_s, column) for column in columns], axis=1)
+    inertia, w_B = np.array(vehicle.inertia_kg_m2), flight.w_B
+    turned = inertia * flight.w_dot_B + np.cross(w_B, inertia * w_B)
+    felt = vehicle.mass_kg * flight.f_B
+    forces = (found[:, :3], as_logged(flight, found[:, :3]))
+    return (*(rms((felt - force)[flight.free]) for force in forces),
+            rms((turned - found[:, 3:])[flight.free]))  # fmt: skip
+
+
 def kingfisher(folder: Path) -> str:
     """Forces and torques of NeuroBEM's flights, each left out of the fit once."""
     vehicle = load(VehicleParams, find("vehicles", "kingfisher"))
-    flights = [read(next(folder.glob(f"*{name}.mat")), vehicle) for name in KINGFISHER]
+    paths = [next(folder.glob(f"*{name}.mat")) for name in KINGFISHER]
+    flights = [read(path, vehicle) for path in paths]
     head = "| flight | fastest, m/s | NeuroBEM, N | physics, N | with residual, N | file, N |"
+    head += " unfiltered: NeuroBEM, N | file, N |"
     head += " NeuroBEM, N m | with residual, N m | file, N m |"
-    lines = [head, "|---" * 9 + "|"]
-    pooled, samples = np.zeros(7), 0
+    lines = [head, "|---" * 11 + "|"]
+    pooled, samples = np.zeros(9), 0
     for k, flight in enumerate(flights):
         both = fit_kingfisher(vehicle, [*flights[:k], *flights[k + 1 :]])
         left = [
@@ -169,7 +186,12 @@ def kingfisher(folder: Path) -> str:
         ]
         force, torque = ([rms(part) for part in parts] for parts in zip(
             *((each.force, each.torque) for each in left), strict=True))  # fmt: skip
-        row = np.array([NEUROBEM[k][0], *force, NEUROBEM[k][1], *torque[1:]])
+        recorder = replace(flight.recorder, specific_force_cutoff_hz=0.0)
+        unfiltered = rms(
+            residual_wrench(replace(flight, recorder=recorder), vehicle, GRAVITY).force
+        )
+        raw_N, theirs_N, theirs_Nm = neurobem(paths[k], flight, vehicle)
+        row = np.array([theirs_N, *force, raw_N, unfiltered, theirs_Nm, *torque[1:]])
         count = len(left[0].rows)
         pooled, samples = pooled + count * row**2, samples + count
         fastest = np.linalg.norm(flight.v_W, axis=1).max()
@@ -231,8 +253,8 @@ def left_out(name: str, folder: Path) -> str:
 
 
 def cells(row: np.ndarray[Any, Any]) -> str:
-    """Four forces and three torques."""
-    return " | ".join([*(f"{x:.3f}" for x in row[:4]), *(f"{x:.4f}" for x in row[4:])])
+    """Six forces and three torques."""
+    return " | ".join([*(f"{x:.3f}" for x in row[:6]), *(f"{x:.4f}" for x in row[6:])])
 
 
 def predicted(name: str, paths: Mapping[str, Sequence[Path]]) -> str:
