@@ -74,7 +74,9 @@ class ReplayCommandOptions:
         unset="as flown, where the bag says so, else assumptions, which are said",
     )
     parameters: bool = option(
-        False, "take the noise that a ULog's EKF2 was told, and score its estimate beside ours"
+        False,
+        "take the noise that a ULog's EKF2 was told; where there is a truth, its estimate is scored"
+        " beside ours",
     )
     datum: MapOrigin = None
     truth: str | None = option(

@@ -180,7 +180,10 @@ def _with_antenna(
     if given & set(known):
         return params
     if sigma_m >= ACCURATE_FIX_M:
-        notes.append(f"assumed: no lever arm from IMU to antenna, below fixes of {sigma_m:.2g} m")
+        fixes = f"below fixes of {sigma_m:.2g} m"
+        if math.isinf(sigma_m):
+            fixes = "as the fixes do not state how good they are"
+        notes.append(f"assumed: no lever arm from IMU to antenna, {fixes}")
         return params
     notes.append(
         f"assumed: lever arm from IMU to antenna 0 +- {LEVER_ARM_M:g} m, estimated; base_link is"

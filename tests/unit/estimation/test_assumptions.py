@@ -96,6 +96,12 @@ def test_accurate_fixes_tell_a_lever_arm(sigma_m: float, has_state: bool, share:
     assert params.start.lever_arm_m == params.noise.gnss_correlated_share == 0.0
 
 
+def test_fixes_that_state_no_deviation_are_said_so() -> None:
+    _, notes = assumed(EstimatorParams(), (), Heard(fix_sigma_m=math.inf))
+    (words,) = (words for words in notes if "lever arm" in words)
+    assert words.endswith("as the fixes do not state how good they are")
+
+
 def test_a_suite_says_what_is_installed() -> None:
     """Mounts and errors of its devices; nothing is assumed of them."""
     params, known = described(EstimatorParams(), (), "default")

@@ -51,6 +51,21 @@ def test_a_usd_log_is_read_in_si_units(usd):
     assert log.truth.stamp_ns[1] == 2_007_000
 
 
+def test_columns_that_no_topic_takes_are_said(tmp_path):
+    """Optical flow has no topic here; what another table has of the same name is taken."""
+    gyro = [(f"gyro.{axis}", "f") for axis in "xyz"]
+    flow = [("motion.deltaX", "h"), ("motion.deltaY", "h")]
+    fast = [(1000 * k, 0.0, 0.0, 1.0) for k in range(9)]
+    tables = [("imu", gyro, fast), ("slow", [gyro[0], ("baro.temp", "f")], [(0, 0.0, 20.0)])]
+    path = tmp_path / "log"
+    path.write_bytes(usd_log([*tables, ("estFlow", flow, [(0, 1, 2)])]))
+    with open_bag(path) as bag:
+        (note,) = bag.notes
+    assert note.endswith(
+        "left out, as no topic takes them: baro.temp, motion.deltaX, motion.deltaY"
+    )
+
+
 def test_messages_of_all_tables_come_in_order(usd):
     with open_bag(usd) as bag:
         log_ns = [message.log_ns for message in bag.messages(bag.types)]
