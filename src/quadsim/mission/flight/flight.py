@@ -7,12 +7,14 @@ in ``commands``, those of a Crazyflie in ``commander``, the mission in ``mission
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.base.parameters import Vec3
 from quadsim.base.records import MODE_DESCEND, MODE_IDLE, MODE_STOP
 from quadsim.control.parameters import DEFAULT_POSITION, FlightParams, PositionParams
 from quadsim.mission.flight import states
@@ -39,6 +41,9 @@ __all__ = ["ERROR", "OK", "STATES", "WARN", "FlightEvent", "FlightManager"]
 
 #: Height of a pilot above ground that is out of reach at least, m.
 FAR_M = 5.0
+#: What the estimate of a vehicle that takes off may be corrected by before its reference moves too,
+#: m, and within which time, s.
+CORRECTED_M, CORRECTED_S = 0.3, 2.0
 
 
 class FlightManager:
@@ -96,6 +101,7 @@ class FlightManager:
         self._events: list[FlightEvent] = []
         self._arming_refused = ""
         self._rejected: Sequence[str] = ()
+        self._repeating: Sequence[str] = ()
         self._begin()
 
     def _begin(self) -> None:
@@ -113,6 +119,8 @@ class FlightManager:
         self.fence = Fence(self.params.fence, self.estimate.p_W)
         self.battery.begin()
         self.takeoff_ns = self.looked_ns = 0
+        self._rising: tuple[int, Vec3, Vec3] | None = None  # stamp, position and velocity
+        self._corrected_W = ZERO
         self.ground_m = 0.0
         self.home: tuple[float, float] = (0.0, 0.0)
         self.off_ns: int | None = None  # since when the vehicle has been off course
@@ -203,9 +211,10 @@ class FlightManager:
         """Start the motors at idle, if the estimate is good and the vehicle stands level."""
         if self.armed:
             return "armed already"
-        names = ", ".join(self._rejected)
+        names, repeating = ", ".join(self._rejected), ", ".join(self._repeating)
         reason = (
-            (f"measurements are rejected: {names}" if names else None)
+            (f"sensors repeat one value: {repeating}" if repeating else None)
+            or (f"measurements are rejected: {names}" if names else None)
             or self.estimate.refusal(self.battery.charge)
             or mission_fault(self._items, self.params, self.estimate.p_W)
         )
@@ -321,9 +330,24 @@ class FlightManager:
         """Take note of the battery: its charge, 0 to 1 or NaN, and its voltage under load."""
         self.battery.take(stamp_ns, charge, voltage_V, self.flying)
 
-    def take_rejected(self, sensors: Sequence[str]) -> None:
-        """Take note of which sensors the estimator rejects: with any it does not arm."""
-        self._rejected = sensors
+    def take_rejected(self, sensors: Sequence[str], repeating: Sequence[str] = ()) -> None:
+        """Take note of which sensors the estimator rejects, or which repeat one value.
+
+        With any it does not arm. In the air it lands without a whole IMU, level without a
+        gyroscope, as nothing tells the attitude any more.
+        """
+        begun = [name for name in repeating if name not in self._repeating]
+        self._rejected, self._repeating = sensors, repeating
+        if not (begun and self.armed):
+            return
+        reason = f"{' and '.join(begun)}: one value again and again"
+        self.event(WARN, "sensor repeats", reason)
+        level = "gyroscope" in begun
+        if self.state == "armed":
+            self.enter("disarmed", reason, WARN)
+        elif self.flying and not self.landing.blind and (level or "accelerometer" in begun):
+            self.suspend()
+            self.landing.fail(reason, blind=level)
 
     def motor_lost(self, index: int) -> None:
         """Land here: a motor (from 0) gives no thrust any more."""
@@ -391,6 +415,8 @@ class FlightManager:
         self.now_ns = self.reference.now_ns = stamp_ns
         self.thrust = thrust
         self.estimate.look(stamp_ns, odometries)
+        if self.state == "takeoff" and self.estimate.good:
+            self._rise_along()
         self.reference.update()
         self._report_ground()
         watch_over(self)
@@ -405,6 +431,38 @@ class FlightManager:
         self.landing.relax(setpoints)
         if not self.flying:
             setpoints["mode"] = MODE_IDLE if self.armed else MODE_STOP
+
+    def _rise_along(self) -> None:
+        """Let a take-off's reference follow corrections of the estimate, which are no motion.
+
+        At lift-off a range finder begins to measure, and an estimate whose receiver had the height
+        by metres wrong jumps. The ground has not moved: a reference that stayed would press the
+        vehicle onto it, or throw it up.
+        """
+        p_W, v_W, before = self.estimate.p_W, self.estimate.v_W, self._rising
+        stamp_ns = int(self.estimate.odometries["stamp_ns"][0])
+        self._rising = (stamp_ns, p_W, v_W)
+        if before is None:
+            return
+        dt_s = (stamp_ns - before[0]) * 1e-9
+        kept = max(1.0 - dt_s / CORRECTED_S, 0.0)
+        x, y, z = (
+            kept * self._corrected_W[i]
+            + (p_W[i] - before[1][i])
+            - 0.5 * dt_s * (v_W[i] + before[2][i])
+            for i in range(3)
+        )
+        self._corrected_W = change_W = (x, y, z)
+        if math.hypot(*change_W) < CORRECTED_M:
+            return
+        self._corrected_W = ZERO
+        self.reference.shift(change_W)
+        self.home = (self.home[0] + change_W[0], self.home[1] + change_W[1])
+        self.ground_m += change_W[2]
+        self.ground.set_level(self.ground_m)
+        if abs(change_W[2]) >= CORRECTED_M:
+            words = f"the height by {change_W[2]:+.1f} m: the take-off goes on from there"
+            self.event(WARN, "estimate corrected", words)
 
     def _report_ground(self) -> None:
         """Report when the ground that is followed is lost, and when it is seen again."""

@@ -252,6 +252,13 @@ class Reference:
         p, v, a, yaw, yaw_rate = start = self._begin_frame(self.above)
         self._begin_leg(start, p, yaw, RETURN_SHARE * self._brake_duration(v, a, yaw_rate))
 
+    def shift(self, change_W: Vec3) -> None:
+        """Move a leg to where the estimate has moved without the vehicle."""
+        for i in range(3):
+            self._leg["coefficients"][0, i, 0] += change_W[i]
+        x, y, z = self._goal
+        self._goal = (x + change_W[0], y + change_W[1], z + change_W[2])
+
     def brake(self) -> None:
         """Come to rest straight ahead."""
         p, v, a, yaw, yaw_rate = start = self._begin_frame(self.above)
