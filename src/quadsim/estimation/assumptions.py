@@ -18,7 +18,7 @@ from quadsim.base.elementary import atan2
 from quadsim.base.parameters import flatten
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.geometry.geodesy import Datum
-from quadsim.world.earth.magnetic import MODEL_YEARS, model_field_W_T
+from quadsim.world.earth.magnetic import FIELD_SIGMA_T, MODEL_YEARS, model_field_W_T
 
 #: Deviation of the axes of IMU and magnetometer from each other and from the vehicle's, and of the
 #: scale and axes of an uncalibrated MEMS device (data sheets in ``config/sensors``: 0.3 to 1.3 %).
@@ -114,6 +114,8 @@ def _with_field(
     if "magnetic_field_W_T" not in known:
         params, words = with_model_field(params, heard)
         notes.append(words)
+        if "start.field_T" not in known and "World Magnetic Model" in words:
+            params = replace(params, start=replace(params.start, field_T=FIELD_SIGMA_T))
     if "start.field_bias_T" not in known and "magnetic_field" not in heard.without_covariance:
         start = replace(params.start, field_bias_T=max(params.start.field_bias_T, FIELD_OFFSET_T))
         params = replace(params, start=start)

@@ -25,6 +25,7 @@ from quadsim.geometry.rotation import multiply, to_euler
 from quadsim.sensors import ahrs
 from quadsim.sensors.error_terms import SensorParams
 from quadsim.world.air.atmosphere import pressure_at
+from quadsim.world.earth.magnetic import FIELD_SIGMA_T
 from quadsim.world.environment import EnvironmentParams
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
@@ -244,6 +245,7 @@ def _of_magnetometer(device: Any, environment: EnvironmentParams) -> dict[str, A
     white = stated - constant - turned
     return {
         "noise.field_sigma_T": max(math.sqrt(max(white, 0.0)), LEAST_FIELD_SIGMA_T),
+        "start.field_T": FIELD_SIGMA_T,
         "start.field_bias_T": device.turn_on_sigma_T,
         "noise.field_scale": device.scale_sigma,
         "noise.field_axes": device.cross_axis_sigma,

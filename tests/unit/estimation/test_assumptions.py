@@ -75,6 +75,8 @@ def test_field_without_a_date() -> None:
         heard = Heard(place=ZURICH, has_field=True, field_strength_T=strength_T)
         params, _ = assumed(EstimatorParams(), (), heard)
         assert (params.magnetic_field_W_T == default) is kept
+        # a model's field has the deviations of a model: that of WMM2025 at least
+        assert (params.start.field_T < 1.41e-7) is kept
 
 
 def test_dates_of_stamps() -> None:

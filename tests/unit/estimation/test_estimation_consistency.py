@@ -16,6 +16,7 @@ from scipy import stats
 
 from quadsim.estimation import EstimatorParams
 from quadsim.estimation.eskf.layout import (
+    ANTENNA,
     BA,
     BG,
     FIELD,
@@ -24,7 +25,6 @@ from quadsim.estimation.eskf.layout import (
     SENSORS,
     TERRAIN,
     THETA,
-    WIND,
     P,
     V,
 )
@@ -110,7 +110,7 @@ def share_inside(runs: list[Errors], what: str) -> float:
 @pytest.mark.parametrize("what", WHAT)
 def test_average_nees_is_inside_its_bounds(runs: list[Errors], what: str) -> None:
     """Of the state, and of pose and twist of base_link in the frames they are published in."""
-    assert runs[0].state.shape[1] == WIND
+    assert runs[0].state.shape[1] == ANTENNA
     assert share_inside(runs, what) >= 0.9
 
 

@@ -15,7 +15,13 @@ from quadsim.base.compiled import Array, kernel
 from quadsim.base.elementary import atan2
 from quadsim.base.parameters import Vec3, new
 from quadsim.estimation.eskf.covariance import add_rotated, scaled, shear, shear_scalar, skew
-from quadsim.estimation.eskf.heading import forget_accelerations, forget_heading, misfit, unusual
+from quadsim.estimation.eskf.heading import (
+    forget_accelerations,
+    forget_heading,
+    misfit,
+    tells_heading,
+    unusual,
+)
 from quadsim.estimation.eskf.inertial import start_inertial
 from quadsim.estimation.eskf.layout import (
     ANTENNA,
@@ -240,8 +246,9 @@ def try_start(state: Eskf, params: EstimatorParams) -> bool:
     beside = state.realigning == 1
     if beside and (window.field_count == 0 or state.heading.distrusted == 1):
         keep_heading(state, params)
-    has_field = window.field_count > 0
-    complete = (has_field or start.require_heading == 0) and (
+    points = tells_heading(vec3(params.magnetic_field_W_T))
+    has_field = points and window.field_count > 0
+    complete = (has_field or start.require_heading == 0 or not points) and (
         window.fix_count > 0 or start.require_gnss == 0 or beside
     )
     # who starts again may be in the air: a slow hover looks like standing
@@ -316,12 +323,12 @@ def carried(params: EstimatorParams) -> int:
     noise = params.noise
     if params.fusion.drag_per_s > 0.0:
         return N
-    if params.start.field_T > 0.0:
-        return WIND
     if params.start.lever_arm_m > 0.0:
-        return FIELD
-    if params.start.field_bias_T > 0.0 or noise.field_scale > 0.0 or noise.field_axes > 0.0:
+        return WIND
+    if params.start.field_T > 0.0:
         return ANTENNA
+    if params.start.field_bias_T > 0.0 or noise.field_scale > 0.0 or noise.field_axes > 0.0:
+        return FIELD
     if params.flat_ground == 0 or noise.range_offset_m > 0.0 or noise.range_scale > 0.0:
         return FIELD_BIAS
     return TERRAIN if noise.gnss_correlated_share > 0.0 else GNSS_BIAS

@@ -67,6 +67,11 @@ LEAST_TURN_RAD = 0.2
 #: Height above the start at which the ground turns no field, m (as PX4), and how long the field
 #: must have agreed there, s.
 CLEAR_M, AGREED_S = 1.5, 10.0
+#: Least horizontal part of a field that tells a heading, as a share of its strength: near a
+#: magnetic pole iron, bias and a little tilt are as large. The model of it warns below 6 uT.
+LEAST_LEVEL = 0.1
+#: Deviation of a heading that is not known enough to be confirmed, rad.
+OPEN_RAD = 0.5
 #: Most that the horizontal and vertical part of a field may be off, as a share of its strength.
 MISFIT = 0.2
 #: What a magnetometer's offset and a tilt of two degrees make of a good field, T.
@@ -245,8 +250,8 @@ def judge_heading(state: Eskf) -> bool:
     if variance < 0.0:
         return False
     off = wrap(psi + yaw_of(frame_turn(state)))
-    total = variance + state.covariance[THETA + 2, THETA + 2]
-    if off * off <= 9.0 * total:
+    known = float(state.covariance[THETA + 2, THETA + 2])
+    if known < OPEN_RAD * OPEN_RAD and off * off <= 9.0 * (variance + known):
         heading.confirmed = 1
     elif abs(off) > LEAST_TURN_RAD and off * off > 16.0 * variance:
         if doubted:
@@ -286,6 +291,12 @@ def turn_heading(state: Eskf, off: float, variance: float, reason: int) -> None:
     state.realigning = 0
     state.heading.agreed_s[:] = 0.0
     state.heading.field[:] = 0.0
+
+
+@kernel
+def tells_heading(m_W: Vec3) -> bool:
+    """Whether a reference field, in T, has a horizontal part that says where north is."""
+    return bool(norm((m_W[0], m_W[1], 0.0)) >= LEAST_LEVEL * norm(m_W))
 
 
 @kernel
@@ -368,11 +379,13 @@ def may_point_anywhere(state: Eskf) -> bool:
 def heading_doubt(state: Eskf) -> float:
     """Variance of a heading that is contradicted, beyond the filter's own, rad^2.
 
-    By the accelerations; or by GNSS or the field, as long as nothing confirms the heading.
+    By the accelerations; or by GNSS or the field, as long as nothing confirms the heading. Over a
+    magnetic pole no field does.
     """
     heading = state.heading
     doubt = float(heading.doubt)
-    if may_point_anywhere(state):
+    steep = heading.confirmed == 0 and not tells_heading(vec3(state.field_W_T))
+    if steep or may_point_anywhere(state):
         doubt = max(doubt, ANY_RAD2)
     if heading.confirmed == 1 or state.rejected_in_row[MAGNETIC_FIELD] < 3:
         return doubt

@@ -20,11 +20,11 @@ from quadsim.base.parameters import dtype_of
 
 #: First index of each part of the error state: attitude, velocity, position, gyroscope and
 #: accelerometer bias, offset of the pressure's height (1 wide), time offset of GNSS stamps (1), the
-#: correlated part of GNSS positions' error, terrain height (1), magnetometer bias, lever arm from
-#: IMU to GNSS antenna in the IMU's axes, reference field, wind east and north (2); the others are
+#: correlated part of GNSS positions' error, terrain height (1), magnetometer bias, reference field,
+#: lever arm from IMU to GNSS antenna in the IMU's axes, wind east and north (2); the others are
 #: three wide.
 THETA, V, P, BG, BA, PRESSURE, GNSS_TIME = 0, 3, 6, 9, 12, 15, 16
-GNSS_BIAS, TERRAIN, FIELD_BIAS, ANTENNA, FIELD, WIND = 17, 20, 21, 24, 27, 30
+GNSS_BIAS, TERRAIN, FIELD_BIAS, FIELD, ANTENNA, WIND = 17, 20, 21, 24, 27, 30
 #: Size of the error state; of the last parts a filter carries only what its parameters ask for.
 N = 32
 

@@ -19,6 +19,7 @@ from quadsim.estimation.eskf.heading import (
     misfit,
     see_accepted_field,
     see_rejected_field,
+    tells_heading,
     unusual,
 )
 from quadsim.estimation.eskf.layout import (
@@ -158,7 +159,8 @@ def fuse_magnetic_field(
         return ACCEPTED
     before_ns, state.field_ns = state.field_ns, state.stamp_ns
     field_W = rotate(quat(state.q_WS), subtract(m_S, vec3(state.field_bias_S_T)))
-    misfit2 = misfit_variance(state, field_W, before_ns)
+    points = tells_heading(vec3(params.magnetic_field_W_T))
+    misfit2 = misfit_variance(state, field_W, before_ns) if points else 0.0
     result = fuse_magnetic_heading(state, params, m_S, heading_variance, misfit2)
     dt_s = min((state.stamp_ns - before_ns) * 1e-9, 1.0)
     if result == ACCEPTED:
@@ -211,9 +213,9 @@ def fuse_magnetic_heading(
     bias of the noise's variance.
     """
     q_WS = quat(state.q_WS)
-    x, y, z = rotate(q_WS, subtract(m_S, vec3(state.field_bias_S_T)))
-    if x * x + y * y < 0.01 * (x * x + y * y + z * z):
-        return IGNORED  # nearly vertical: no heading in it
+    x, y, _ = rotate(q_WS, subtract(m_S, vec3(state.field_bias_S_T)))
+    if not tells_heading(vec3(params.magnetic_field_W_T)):
+        return IGNORED
     east, north, up = vec3(state.field_W_T)
     innovation = wrap(atan2(north, east) - atan2(y, x))
     if variance == 0.0:
@@ -259,7 +261,8 @@ def fuse_inclination(
     q_WS = quat(state.q_WS)
     x, y, z = rotate(q_WS, subtract(m_S, vec3(state.field_bias_S_T)))
     east, north, up = vec3(state.field_W_T)
-    noise = min(variance / (heading_variance * (east * east + north * north)), 1.0)
+    turned = heading_variance * (east * east + north * north)
+    noise = variance / turned if turned > variance else 1.0
     if state.heading.distrusted == 1:  # it is turned, far beyond its noise
         noise = 0.0
     back = noise * wrap(atan2(north, east) - atan2(y, x))
