@@ -16,7 +16,7 @@ from quadsim.sim.log import ERROR, WARN
 from quadsim.ui.charts import VIEWS, WINDOW_S, options
 from quadsim.ui.choices import RATES, WINDS, description, scenarios
 from quadsim.ui.live_flight import LiveFlight
-from quadsim.ui.parts import DENSE, errors_told, file_choice, title
+from quadsim.ui.parts import DENSE, errors_told, every, file_choice, title
 from quadsim.ui.space import CAMERAS, Space
 from quadsim.ui.workspace import Workspace
 
@@ -66,8 +66,8 @@ class FlyTab:
                 "order-3 w-full p-2 gap-1 lg:h-full flex-nowrap overflow-hidden"
             ):
                 self._build_plots()
-        ui.timer(SCENE_S, self._space.refresh)
-        ui.timer(PLOTS_S, self._refresh)
+        every(SCENE_S, self._space.refresh)
+        every(PLOTS_S, self._refresh)
 
     @property
     def _live(self) -> LiveFlight | None:

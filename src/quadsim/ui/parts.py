@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,6 +24,12 @@ def errors_told() -> Iterator[None]:
         yield
     except QuadsimError as error:
         ui.notify(" ".join(str(error).split()), type="negative", timeout=8000, close_button="close")
+
+
+def every(period_s: float, callback: Callable[[], None]) -> None:
+    """Call something again and again while a browser shows the page."""
+    client = ui.context.client
+    ui.timer(period_s, lambda: callback() if client.has_socket_connection else None)
 
 
 def title(text: str) -> None:

@@ -9,7 +9,7 @@ from nicegui import run, ui
 
 from quadsim.api.flight import Flight
 from quadsim.base.errors import InputError
-from quadsim.ui.parts import DENSE, errors_told, title
+from quadsim.ui.parts import DENSE, errors_told, every, title
 from quadsim.ui.workspace import AS_RECORDED, Workspace
 
 ESTIMATORS = (AS_RECORDED, "eskf", "ekf7", "smoother", "gps_ins", "blind")
@@ -76,7 +76,7 @@ class RunsTab:
             self._place = ui.column().classes("w-full")
         self._fit_buttons()
         self._refresh()
-        ui.timer(0.5, self._refresh)
+        every(0.5, self._refresh)
 
     @property
     def _chosen(self) -> list[int]:

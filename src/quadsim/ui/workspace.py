@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
 from quadsim.analysis.report.page import MAX_RUNS, write_report
 from quadsim.api.flight import Flight, load, replay
 from quadsim.base.errors import InputError
+from quadsim.lab.campaign.batch import Processes, run_apart
+from quadsim.sim.log import FlightLog
 from quadsim.ui.choices import FlightSetup
 from quadsim.ui.gain_bench import Flat, GainBench
 from quadsim.ui.live_flight import LiveFlight
@@ -47,6 +51,7 @@ class Workspace:
     gains: Flat = field(default_factory=dict)
     store: ModelStore = field(default_factory=ModelStore)
     _count: int = 0
+    _others: Processes = field(default_factory=partial(Processes, 1))
 
     def warm_up(self) -> None:
         """Load the compiled kernels, so that the first flight starts at once."""
@@ -117,20 +122,16 @@ class Workspace:
         return dict(self.runs[number] for number in numbers)
 
     def report(self, numbers: Sequence[int]) -> str:
-        """The report of some flights, a page of HTML.
+        """The report of some flights, a page of HTML; made in another process.
 
         Raises:
+            FlightError: that process died.
             InputError: as of :meth:`chosen`.
         """
-        flights = self.chosen(numbers)
-        with TemporaryDirectory(prefix="quadsim-ui-") as folder:
-            page = Path(folder) / "report.html"
-            write_report(
-                {title: flight.log for title, flight in flights.items()},
-                {title: flight.summary for title, flight in flights.items()},
-                page,
-            )
-            return page.read_text(encoding="utf-8")
+        job = {
+            title: (flight.log, flight.summary) for title, flight in self.chosen(numbers).items()
+        }
+        return run_apart(report_page, job, self._others)
 
     # ---- gains ---------------------------------------------------------------------------------
 
@@ -143,3 +144,15 @@ class Workspace:
         self.bench = GainBench(vehicle, sensors, autopilot)
         self.gains = dict(self.bench.start)
         return self.bench
+
+
+def report_page(flights: Mapping[str, tuple[FlightLog, dict[str, Any]]]) -> str:
+    """The report of flights, each a log and a summary by its title, as a page of HTML."""
+    with TemporaryDirectory(prefix="quadsim-ui-") as folder:
+        page = Path(folder) / "report.html"
+        write_report(
+            {title: log for title, (log, _) in flights.items()},
+            {title: summary for title, (_, summary) in flights.items()},
+            page,
+        )
+        return page.read_text(encoding="utf-8")

@@ -213,3 +213,27 @@ def test_nothing_but_this_machine_is_answered(address):
     assert _status(address, "/report/etc", address) == 404
     with pytest.raises(OSError, match="refused"):
         _status(f"127.0.0.2:{port}", "/", address)
+
+
+def test_another_page_of_the_browser_gets_nothing(chromium, address):
+    """A page of this machine too, at another port: it may neither frame the page nor listen."""
+    with closing(chromium.new_context()) as context:
+        other = context.new_page()
+        frame = f'<iframe src="http://{address}/"></iframe>'
+        other.route(
+            "http://127.0.0.1:8099/",
+            lambda route: route.fulfill(body=frame, content_type="text/html"),
+        )
+        with other.expect_response(f"http://{address}/") as framed:
+            other.goto("http://127.0.0.1:8099/")
+        assert framed.value.status == 403
+        path = "_nicegui_ws/socket.io/?EIO=4&transport=websocket"
+        opened = other.evaluate(
+            """address => new Promise(done => {
+                const socket = new WebSocket(address);
+                socket.onopen = () => done(true);
+                socket.onerror = () => done(false);
+            })""",
+            f"ws://{address}/{path}",
+        )
+        assert not opened

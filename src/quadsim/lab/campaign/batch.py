@@ -300,6 +300,21 @@ class _Feed(Generic[Job, Result]):
             return died(job)
 
 
+def run_apart(work: Callable[[Job], Result], job: Job, pool: Pool) -> Result:
+    """Do one job in another process, and wait for it.
+
+    Raises:
+        FlightError: the process died.
+        Exception: whatever ``work`` raised.
+    """
+    try:
+        with _starting_processes():
+            future = pool.executor().submit(work, job)
+        return future.result()
+    except pool.death:
+        raise FlightError(DIED) from None
+
+
 def run_batch(
     work: Callable[[Job], Result],
     jobs: Sequence[Job],
