@@ -37,6 +37,7 @@ from quadsim.lab.identify.shooting import (
     wrench_residuals,
 )
 from quadsim.lab.validate.disturbance import torque_memory
+from quadsim.lab.validate.prediction import predict_flight
 from quadsim.lab.validate.recorded import RecordedFlight, as_recorded_by, read_recorded
 from quadsim.lab.validate.residuals import as_logged, residual_wrench
 from quadsim.lab.validate.validation import (
@@ -277,15 +278,17 @@ def starts(groups: Mapping[str, tuple[str, Sequence[Path]]]) -> str:
         vehicle = load(VehicleParams, find("vehicles", name))
         flights = [read(path, vehicle) for path in paths]
         for words, smoothed in (("what was known", False), ("smoothed", True)):
-            settings = ValidationSettings(GRAVITY, smoothed_start=smoothed)
-            judged = [judge_predictions(flight, vehicle, settings) for flight in flights]
-            at = {row["horizon_s"]: row for row in report(judged, vehicle, settings)["prediction"]}
-            numbers = [
-                f"{at[horizon_s][key]:.4f}"
-                for horizon_s in STARTS_S
-                for key in ("position_rmse_m", "attitude_rmse_rad")
-            ]
-            lines.append(f"| {group} | {words} | {' | '.join(numbers)} |")
+            found = [
+                predict_flight(
+                    flight, vehicle, GRAVITY, ValidationSettings.trim_s, STARTS_S,
+                    smoothed_start=smoothed,
+                )
+                for flight in flights
+            ]  # fmt: skip
+            errors = [np.concatenate([getattr(each, key) for each in found])
+                      for key in ("position_m", "attitude_rad")]  # fmt: skip
+            numbers = np.sqrt(np.nanmean(np.stack(errors, axis=2) ** 2, axis=0)).ravel()
+            lines.append(f"| {group} | {words} | {' | '.join(f'{x:.5f}' for x in numbers)} |")
     return "\n".join(lines) + "\n"
 
 
