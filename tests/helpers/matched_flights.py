@@ -244,6 +244,9 @@ class MatchedRun:
             [noise.gyro_bias_walk] * 3 + [noise.accel_bias_walk] * 3 + [noise.pressure_walk]
         )
         self.loud = 0.0 if sensors.silence else 1.0
+        # air of another temperature than the standard atmosphere's
+        warmth = np.random.default_rng((seed, 1)).standard_normal()
+        self.pressure_scale = self.loud * start.pressure_scale * warmth
         field_steps = self.rng.standard_normal((n, 3)) * noise.field_bias_walk * np.sqrt(path.dt)
         if start.field_bias_T == 0.0:
             field_steps[:] = 0.0
@@ -284,7 +287,8 @@ class MatchedRun:
         path, sensors, rng = self.path, self.sensors, self.rng
         n = len(path.t)
         field_S = path.R_WS.inv().apply(self.field_W_T) + self.field_bias_S_T
-        height_m = path.p_imu_W[:, 2] + self.biases[:, 6]
+        up_m = path.p_imu_W[:, 2] - path.p_imu_W[0, 2]
+        height_m = path.p_imu_W[:, 2] + self.biases[:, 6] + self.pressure_scale * up_m
         values = {
             "gnss_position": (path.p_antenna_W + self.gnss_bias_W, np.array(sensors.fix_m)),
             "gnss_velocity": (path.v_antenna_W, np.array(sensors.speed_mps)),
@@ -390,7 +394,10 @@ class MatchedRun:
         for at, part in parts:
             error[at : at + 3] = part
         error[layout.TERRAIN] = ground_m - record["terrain_height_m"]
-        error[layout.PRESSURE] = self.biases[k, 6] - record["pressure_offset_m"]
+        from_m = record["pressure_from_m"] - self.path.p_imu_W[0, 2]
+        offset_m = self.biases[k, 6] + self.pressure_scale * from_m
+        error[layout.PRESSURE] = offset_m - record["pressure_offset_m"]
+        error[layout.PRESSURE_SCALE] = self.pressure_scale - record["pressure_scale"]
         return error
 
 

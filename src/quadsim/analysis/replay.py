@@ -33,7 +33,7 @@ from quadsim.estimation import make_estimator
 from quadsim.estimation.assumptions import assumed, differing_keys
 from quadsim.estimation.eskf.measurement_buffer import IMU
 from quadsim.estimation.eskf.parameters import EstimatorParams
-from quadsim.estimation.interface import Estimator
+from quadsim.estimation.interface import ErrorStateEkf, Estimator, late_words
 from quadsim.estimation.messages import Messages
 from quadsim.estimation.own import OwnEstimator
 from quadsim.estimation.running import Running
@@ -279,6 +279,9 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
     log.inside = {name: inside for name, (_, inside) in started.items() if inside is not None}
     log.notes += notes
     log.notes += [f"{name}: never started" for name in found if name not in started]
+    for name, run in runs.items():
+        if isinstance(run.estimator, ErrorStateEkf) and run.estimator.state["gnss_time_counts"]:
+            log.notes.append(f"{name}: {late_words(float(run.estimator.state['gnss_time_s']))}")
     if absent and len(started) < len(found):
         log.notes.append(f"no message on {', '.join(absent)}")
     counts = {name: run.estimator.counts for name, run in runs.items()}

@@ -53,6 +53,7 @@ from quadsim.estimation.eskf.measurement_buffer import (
 )
 from quadsim.estimation.eskf.outputs import line_odometry, pose_covariance, twist_covariance
 from quadsim.estimation.eskf.parameters import EstimatorParams
+from quadsim.estimation.eskf.update import GNSS_TIME_REACH_S
 from quadsim.estimation.messages import Messages
 from quadsim.estimation.mounting_check.check import AxesMonitor
 from quadsim.geometry.geodesy import Datum
@@ -353,6 +354,18 @@ def status_of(state: Any, recovery_s: float) -> str:
     lasting = (in_row >= 3) & (state["stamp_ns"] - since_ns > recovery_s * 1e9)
     refused = [name for name, is_refused in zip(SENSORS, lasting, strict=True) if is_refused]
     return f"rejects {', '.join(refused)}" if refused else "running"
+
+
+def late_words(late_s: float) -> str:
+    """What an estimated offset of GNSS stamps says, and the key that holds it.
+
+    Args:
+        late_s: how much later than the fix its stamp is, by the IMU's clock; below zero it is the
+            IMU's stamps that are late.
+    """
+    whose, key = ("GNSS", "gnss_s") if late_s > 0.0 else ("IMU", "imu_s")
+    more = " or more" if abs(late_s) >= GNSS_TIME_REACH_S else ""
+    return f"{whose} stamps are {abs(late_s):.2f} s{more} late: delay.{key}"
 
 
 class ErrorStateEkf(Estimator):

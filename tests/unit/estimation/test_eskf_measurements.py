@@ -34,6 +34,7 @@ from quadsim.estimation.eskf.layout import (
     IGNORED,
     MAGNETIC_FIELD,
     PRESSURE,
+    PRESSURE_SCALE,
     RANGE,
     REASON_GNSS_POSITION,
     REJECTED,
@@ -85,6 +86,7 @@ NOMINAL = (
     "gyro_bias_S",
     "accel_bias_S",
     "pressure_offset_m",
+    "pressure_scale",
     "gnss_time_s",
     "terrain_height_m",
     "gnss_bias_W",
@@ -127,6 +129,7 @@ def running(params: EstimatorParams, rng: np.random.Generator, size: float = 0.1
     state.accel_bias_S = rng.normal(0.0, 0.1, 3)
     state.w_S = rng.normal(0.0, 1.0, 3)
     state.pressure_offset_m = 480.0
+    state.pressure_scale, state.pressure_from_m = -0.03, 2.0
     state.pressure_started = 1
     state.terrain_height_m = -1.0
     state.terrain_started = 1
@@ -147,6 +150,7 @@ def moved(state: Any, x: Array) -> Any:
     other.gyro_bias_S += x[BG : BG + 3]
     other.accel_bias_S += x[BA : BA + 3]
     other.pressure_offset_m += x[PRESSURE]
+    other.pressure_scale += x[PRESSURE_SCALE]
     other.gnss_time_s += x[GNSS_TIME]
     other.terrain_height_m += x[TERRAIN]
     other.gnss_bias_W += x[GNSS_BIAS : GNSS_BIAS + 3]
@@ -170,6 +174,12 @@ def late_position(state: Any, params: EstimatorParams) -> Array:
     """Position of the antenna when the fix was taken; without a past the velocity is as now."""
     late_m = state.gnss_time_s * predicted_velocity(state, params)
     return predicted_position(state, params) - late_m
+
+
+def pressure_height(state: Any) -> float:
+    """Height of the standard atmosphere that has the pressure."""
+    up_m = state.p_W[2] - state.pressure_from_m
+    return float(state.p_W[2] + state.pressure_offset_m + state.pressure_scale * up_m)
 
 
 def predicted_range(state: Any, params: EstimatorParams) -> float:
@@ -222,6 +232,7 @@ def correction_of(before: Any, after: Any) -> Array:
     x[BG : BG + 3] = after.gyro_bias_S - before.gyro_bias_S
     x[BA : BA + 3] = after.accel_bias_S - before.accel_bias_S
     x[PRESSURE] = after.pressure_offset_m - before.pressure_offset_m
+    x[PRESSURE_SCALE] = after.pressure_scale - before.pressure_scale
     x[GNSS_TIME] = after.gnss_time_s - before.gnss_time_s
     x[TERRAIN] = after.terrain_height_m - before.terrain_height_m
     x[GNSS_BIAS : GNSS_BIAS + 3] = after.gnss_bias_W - before.gnss_bias_W
@@ -334,15 +345,15 @@ MODELS = {
     ),
     "pressure": Modelled(
         heights.fuse_pressure,
-        lambda state, params: pressure_at(float(state.p_W[2] + state.pressure_offset_m)),
+        lambda state, params: pressure_at(pressure_height(state)),
         lambda state, z, params: (z, 36.0),
-        lambda state, z, params: height_of(z) - state.p_W[2] - state.pressure_offset_m,
+        lambda state, z, params: height_of(z) - pressure_height(state),
     ),
     "range": RANGE_MODEL,
     "range_of_a_wide_beam": replace(
         RANGE_MODEL,
         ideal=lambda state, params: 8.0,
-        more=lambda params: replace(params, mount=replace(params.mount, rangefinder_beam_deg=30.0)),
+        more=lambda params: replace(params, mount=replace(params.mount, rangefinder_beam_deg=31.0)),
     ),
     "range_over_terrain": replace(
         RANGE_MODEL,
@@ -522,8 +533,9 @@ def test_pressure_equals_the_dense_update() -> None:
     params = pack(FULL)
     state = running(FULL, rng)
     H = np.zeros((1, N))
-    H[0, P + 2] = H[0, PRESSURE] = 1.0
-    height_m = float(state.p_W[2] + state.pressure_offset_m + 0.05)
+    H[0, P + 2], H[0, PRESSURE] = 1.0 + state.pressure_scale, 1.0
+    H[0, PRESSURE_SCALE] = state.p_W[2] - state.pressure_from_m
+    height_m = pressure_height(state) + 0.05
     slope = (pressure_at(height_m + 0.5) - pressure_at(height_m - 0.5)) ** -1.0
     noise = np.array([[(6.0 * slope) ** 2]])
     correction, covariance = dense_update(np.array(state.covariance), H, noise, np.array([0.05]))
@@ -550,6 +562,7 @@ def test_signs() -> None:
     assert 5.4 < state.p_W[2] < 5.5
 
     state = level.copy()
+    state.pressure_scale = 0.0
     fuse_pressure(state, params, pressure_at(480.0 + 4.5), 1.0)
     assert 4.5 < state.p_W[2] < 4.6
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.transform import Rotation
 
 from quadsim.base.parameters import pack
@@ -17,21 +17,27 @@ from quadsim.estimation import EstimatorParams
 from quadsim.estimation.eskf.alignment import new_eskf
 from quadsim.estimation.eskf.covariance import left_jacobian
 from quadsim.estimation.eskf.driver import run_events as run_line
-from quadsim.estimation.eskf.gnss import fuse_gnss_velocity
+from quadsim.estimation.eskf.gnss import fuse_gnss_position, fuse_gnss_velocity
 from quadsim.estimation.eskf.inertial import motion_before
 from quadsim.estimation.eskf.input_validation import accept
 from quadsim.estimation.eskf.layout import (
     ACCEPTED,
+    BA,
     EXTERNAL_ATTITUDE,
+    GNSS_POSITION,
     GNSS_TIME,
     GNSS_VELOCITY,
     REASON_FIELD,
     THETA,
+    N,
+    P,
+    V,
 )
 from quadsim.estimation.eskf.measurement_buffer import new_timeline
 from quadsim.estimation.eskf.mechanisation import ImuInput, predict_or_align
 from quadsim.estimation.eskf.outputs import line_odometry, pose_covariance
 from quadsim.estimation.eskf.parameters import DelayParams
+from quadsim.estimation.interface import late_words
 from quadsim.ros.parts.estimator_health import judge_estimate
 from quadsim.sim.log import OK, WARN
 from tests.helpers.matched_flights import START_NS, MatchedRun, Motion, Sensors, flight
@@ -165,11 +171,14 @@ def test_a_field_of_the_wrong_strength_is_not_followed() -> None:
 
 
 def late(run: MatchedRun, late_s: float) -> None:
-    """Let fixes and velocities say what was so long ago."""
+    """Let fixes and velocities say what was so long ago; below zero, what will be."""
     n = round(late_s / run.path.dt)
     for name in ("gnss_position", "gnss_velocity"):
         values = run.messages[name][1]
-        values[n:] = values[:-n].copy()
+        if n > 0:
+            values[n:] = values[:-n].copy()
+        else:
+            values[:n] = values[-n:].copy()
 
 
 def rmse_m(run: MatchedRun, from_s: float) -> float:
@@ -186,6 +195,7 @@ def test_late_stamps_are_found_and_cost_little() -> None:
     """120 ms late; with exact stamps the estimate is that of a filter without the state."""
     path = flight(40.0)
     without = replace(PARAMS, start=replace(PARAMS.start, gnss_time_s=0.0))
+    left = astray = 0.0
     for seed in range(2):
         exact, plain, shifted, led_astray = (
             MatchedRun(path, seed, params, Sensors()) for params in (PARAMS, without) * 2
@@ -197,13 +207,36 @@ def test_late_stamps_are_found_and_cost_little() -> None:
         )
         assert exact.record[0]["gnss_time_counts"] == 0
         assert of_exact == pytest.approx(of_plain, rel=0.02)
-        # what is left is the offset's deviation of 0.02 s times the speed
-        assert of_shifted**2 - of_plain**2 < 0.5 * (of_astray**2 - of_plain**2)
+        left += of_shifted**2 - of_plain**2
+        astray += of_astray**2 - of_plain**2
         state = shifted.record[0]
         assert state["gnss_time_counts"] == 1
         sigma_s = math.sqrt(state["covariance"][GNSS_TIME, GNSS_TIME])
         assert abs(state["gnss_time_s"] - 0.12) < 4.0 * sigma_s + 0.003  # curvature
         assert sigma_s < 0.02
+
+
+@pytest.mark.parametrize("late_s", [-0.2, 0.02, 0.25, 0.4])
+def test_an_estimate_beside_late_stamps_errs_as_it_says(late_s: float) -> None:
+    """Mean normalised square of position and velocity over a flight, by the seed's bound.
+
+    Four seeds of six numbers, whose errors last: of chi-square with 24 degrees of freedom, once in
+    a thousand 51.2 or more. A wrong look back makes several hundred.
+    """
+    path, squares = flight(30.0), []
+    for seed in range(4):
+        run = MatchedRun(path, seed, PARAMS, Sensors())
+        late(run, late_s)
+        while run.k < len(path.f_S):
+            run.fly(0.5)
+            if path.t[run.k] > 12.0:
+                line_odometry(run.lines, run.odometry)
+                row = run.odometry[0]
+                error = np.concatenate([row["p_W"] - path.p_W[run.k], row["v_W"] - path.v_W[run.k]])
+                variance = np.concatenate([row["p_variance"], row["v_variance"]])
+                squares.append(np.sum(error**2 / variance))
+        assert run.record[0]["gnss_time_counts"] == (abs(late_s) > 0.03)
+    assert 4.0 * np.mean(squares) < 51.2
 
 
 def test_hover_tells_no_time_offset() -> None:
@@ -247,8 +280,8 @@ def test_a_known_delay_gives_the_bits_of_exact_stamps() -> None:
         np.testing.assert_array_equal(exact.record[name], delayed.record[name], err_msg=name)
 
 
-def accelerated(params: Any, a_mps2: float) -> Any:
-    """A filter that has flown east for 0.4 s, level, from 2 m/s on."""
+def accelerated(params: Any, a_mps2: float, bias_S: ArrayLike = (0.0, 0.0, 0.0)) -> Any:
+    """A filter that has flown east for 0.4 s, level, from 2 m/s on, its accelerometer biased."""
     state = new_eskf(params)
     state.running = state.starts = 1
     state.inertial.started = 1
@@ -256,6 +289,7 @@ def accelerated(params: Any, a_mps2: float) -> Any:
     state.period_s = 0.01
     state.stamp_ns = state.imu_stamp_ns = state.aided_ns = START_NS
     state.v_W = 2.0, 0.0, 0.0
+    state.accel_bias_S = bias_S
     state.covariance[:] = 1e-4 * np.eye(len(state.covariance))
     variance = (1e-4, 1e-4, 1e-4)
     for k in range(40):
@@ -295,6 +329,33 @@ def test_the_time_column_of_a_velocity_is_its_central_difference() -> None:
     assert fuse_gnss_velocity(state, params, z, unit) == ACCEPTED
     difference = -(ends[0] - ends[1]) / 2e-4
     np.testing.assert_allclose(state.H[:, GNSS_TIME], difference, atol=1e-6)
+
+
+@pytest.mark.parametrize("back_s", [-0.1, 0.12, 0.25])
+@pytest.mark.parametrize("sensor", [GNSS_POSITION, GNSS_VELOCITY])
+def test_rows_of_a_late_fix_hold_what_was_wrong_all_that_time(back_s: float, sensor: int) -> None:
+    """Central differences: a state that is wrong now flew to where it is by its own past."""
+    params = pack(PARAMS)
+    fuse = (fuse_gnss_position, fuse_gnss_velocity)[sensor]
+
+    def innovation(error: Array) -> tuple[Array, Array]:
+        bias_S = error[BA : BA + 3]
+        state = accelerated(params, 3.0, bias_S)
+        state.v_W = np.array((3.2, 0.0, 0.0)) + error[V : V + 3]
+        state.p_W = error[P : P + 3]
+        x, y, z, w = Rotation.from_rotvec(error[THETA : THETA + 3]).as_quat()
+        state.q_WS = w, x, y, z
+        state.gnss_time_s = back_s
+        unit = (1e4, 0.0, 0.0, 1e4, 0.0, 1e4)
+        assert fuse(state, params, (0.5, 0.1, -0.2), unit) == ACCEPTED
+        return np.array(state.innovation[sensor]), np.array(state.H) * 1e2
+
+    _, H = innovation(np.zeros(N))
+    for k in (*range(9), *range(BA, BA + 3)):
+        e = np.zeros(N)
+        e[k] = 1e-4
+        difference = -(innovation(e)[0] - innovation(-e)[0]) / 2e-4
+        np.testing.assert_allclose(H[:, k], difference, atol=2e-5, err_msg=str(k))
 
 
 # --- the reset of the attitude's error -----------------------------------------------------------
@@ -364,3 +425,5 @@ def test_the_status_tells_what_is_rejected() -> None:
         False, "", "",
     )  # fmt: skip
     assert (level, words) == (WARN, "GNSS stamps are 0.12 s late: delay.gnss_s")
+    assert late_words(-0.05) == "IMU stamps are 0.05 s late: delay.imu_s"
+    assert late_words(0.4) == "GNSS stamps are 0.40 s or more late: delay.gnss_s"

@@ -19,6 +19,8 @@ from quadsim.lab.consistency import (
     means,
     run_consistency,
 )
+from quadsim.sim.closed_loop import ClosedLoop
+from quadsim.sim.scenario import load_scenario
 
 pytestmark = pytest.mark.many
 
@@ -48,6 +50,30 @@ def check(flights):
 @pytest.mark.parametrize("name", ["square", "figure_of_eight"])
 def test_the_default_sensors_err_as_the_filter_says(name, changes):
     check(run_consistency(["default"], [name], 20, 1, changes=changes)["default", name])
+
+
+@pytest.mark.parametrize("offset_K", [-40.0, 30.0])
+def test_heights_err_as_the_filter_says_in_air_of_any_temperature(offset_K):
+    """To 40 m up: the pressure's height is off by 3 to 6 m there."""
+    scenario = load_scenario(
+        "hover",
+        {
+            "environment.temperature_offset_K": offset_K,
+            "mission": [{"takeoff": {"height_m": 40.0}}, {"hover": {"duration_s": 10.0}}],
+            "duration_s": 60.0,
+        },
+        sensors="default",
+        seed=1,
+    )
+    loop = ClosedLoop(scenario, log_hz=10.0)
+    loop.fly()
+    rows = loop.rows()
+    rows = rows[rows["estimated"] != 0]
+    assert rows["p_W"][-1, 2] > 39.0
+    estimate = rows["estimate"]
+    errors_m = rows["p_W"][:, 2] - estimate["p_W"][:, 2]
+    # 600 numbers, alike over seconds: once in ten thousand one is beyond
+    assert np.abs(errors_m / np.sqrt(estimate["p_variance"][:, 2])).max() < 5.0
 
 
 @pytest.mark.thorough

@@ -32,6 +32,7 @@ from quadsim.estimation.eskf.layout import (
     GNSS_BIAS,
     GNSS_TIME,
     PRESSURE,
+    PRESSURE_SCALE,
     TERRAIN,
     THETA,
     WIND,
@@ -288,9 +289,12 @@ def begin_estimate(state: Eskf, params: EstimatorParams, standing: bool) -> None
         state.pressure_started = 0
         state.terrain_started = 0
     time_variance = start.gnss_time_s * start.gnss_time_s
-    if state.running == 1:  # the receiver is the same
+    scale_variance = start.pressure_scale * start.pressure_scale
+    if state.running == 1:  # receiver and air are the same
         time_variance = state.covariance[GNSS_TIME, GNSS_TIME]
+        scale_variance = state.covariance[PRESSURE_SCALE, PRESSURE_SCALE]
     else:
+        state.pressure_scale = 0.0
         state.gnss_time_s = 0.0
         state.gnss_time_counts = 0
     state.running = 1
@@ -309,6 +313,7 @@ def begin_estimate(state: Eskf, params: EstimatorParams, standing: bool) -> None
         state.covariance[BG + i, BG + i] = start.gyro_bias_radps * start.gyro_bias_radps
         state.covariance[BA + i, BA + i] = start.accel_bias_mps2 * start.accel_bias_mps2
     state.covariance[PRESSURE, PRESSURE] = 1.0  # set with the first pressure
+    state.covariance[PRESSURE_SCALE, PRESSURE_SCALE] = scale_variance
     state.covariance[TERRAIN, TERRAIN] = start.terrain_m * start.terrain_m  # with the first range
     if params.flat_ground == 1:  # the range finder's offset
         state.covariance[TERRAIN, TERRAIN] = params.noise.range_offset_m**2

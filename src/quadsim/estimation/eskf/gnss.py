@@ -18,12 +18,13 @@ from __future__ import annotations
 from quadsim.base.compiled import Array, kernel
 from quadsim.base.elementary import exp
 from quadsim.base.parameters import Vec3
-from quadsim.estimation.eskf.covariance import skew
+from quadsim.estimation.eskf.covariance import less, scaled, skew
 from quadsim.estimation.eskf.heading import see_position, see_velocity
-from quadsim.estimation.eskf.inertial import motion_before
+from quadsim.estimation.eskf.inertial import SLOPE_S, motion_before
 from quadsim.estimation.eskf.layout import (
     ACCEPTED,
     ANTENNA,
+    BA,
     BG,
     GNSS_BIAS,
     GNSS_POSITION,
@@ -53,6 +54,7 @@ from quadsim.estimation.eskf.update import (
 )
 from quadsim.geometry.rotation import Mat3, apply, compose, quat, rotate, to_matrix
 from quadsim.geometry.vector import add, cross, scale, store, subtract, vec3
+from quadsim.world.earth.gravity import gravity_at
 
 #: A stamp that is later than its fix counts beyond so many deviations (one chance in four thousand)
 #: and this time, and no more below the half.
@@ -65,7 +67,7 @@ def judge_time(state: Eskf) -> None:
     off, variance = state.gnss_time_s, state.covariance[GNSS_TIME, GNSS_TIME]
     part = 0.5 if state.gnss_time_counts == 1 else 1.0
     decided = off * off > part * part * COUNTS_SIGMAS * COUNTS_SIGMAS * variance
-    state.gnss_time_counts = 1 if decided and off > part * COUNTS_S else 0
+    state.gnss_time_counts = 1 if decided and abs(off) > part * COUNTS_S else 0
 
 
 @kernel
@@ -84,10 +86,13 @@ def without_time(state: Eskf) -> tuple[float, float]:
         That which the mean moves by, and that which its product is taken off the covariance by; 0
         where the offset counts or is no state.
     """
-    variance = state.covariance[GNSS_TIME, GNSS_TIME]
+    off, variance = state.gnss_time_s, state.covariance[GNSS_TIME, GNSS_TIME]
     if state.gnss_time_counts == 1 or variance <= 0.0:
         return 0.0, 0.0
-    return -state.gnss_time_s / variance, 1.0 / variance
+    share, certain = -off / variance, 1.0 / variance
+    if off * off > COUNTS_SIGMAS * COUNTS_SIGMAS * variance:
+        certain -= share * share  # what is given out is off by as much
+    return share, certain
 
 
 @kernel
@@ -175,11 +180,66 @@ def set_skew(H: Array, at: int, a: Vec3) -> None:
 
 
 @kernel
+def add_skew(H: Array, at: int, a: Vec3) -> None:
+    """Add the matrix of a x to three rows."""
+    x, y, z = skew(a)
+    for k in range(3):
+        H[0, at + k] += x[k]
+        H[1, at + k] += y[k]
+        H[2, at + k] += z[k]
+
+
+@kernel
 def set_block(H: Array, at: int, A: Mat3) -> None:
     """Write a matrix into three rows."""
     for i in range(3):
         a = A[i]
         H[i, at], H[i, at + 1], H[i, at + 2] = a[0], a[1], a[2]
+
+
+@kernel
+def look_back_rows(state: Eskf, params: EstimatorParams) -> Vec3:
+    """Turn the rows of a position into those of a moment ago; returns the antenna's way since.
+
+    p(t - T) = p - v T + R U - g T^2/2, U the second integral of the specific force over T: what is
+    wrong with velocity, attitude and accelerometer bias now was wrong all that time.
+    """
+    H, back_s = state.H, state.gnss_time_s
+    R = to_matrix(quat(state.q_WS))
+    w_S = subtract(vec3(state.w_S), vec3(state.gyro_bias_S))
+    swing_W = apply(R, cross(w_S, vec3(state.antenna_S)))
+    moved_W, gained_W, _ = motion_before(state, params, back_s)
+    fell_m = 0.5 * gravity_at(params, state.p_W[2]) * back_s * back_s
+    pushed_W = subtract(scale(back_s, vec3(state.v_W)), moved_W)  # R U - g T^2/2
+    held_W = subtract(scale(back_s, swing_W), (pushed_W[0], pushed_W[1], pushed_W[2] + fell_m))
+    add_skew(H, THETA, held_W)
+    set_block(H, BA, scaled(-0.5 * back_s * back_s, R))
+    if state.n > ANTENNA:
+        set_block(H, ANTENNA, less(R, compose(R, skew(scale(back_s, w_S)))))
+    for i in range(3):
+        H[i, V + i] = -back_s
+        H[i, GNSS_TIME] = gained_W[i] - state.v_W[i] - swing_W[i]
+    return add(moved_W, scale(back_s, swing_W))
+
+
+@kernel
+def ahead_noise(params: EstimatorParams, noise: Sym3, back_s: float, factor: float) -> Sym3:
+    """Noise of a fix that the IMU has yet to reach: how the acceleration may change until then.
+
+    That of a vehicle is a Gauss-Markov process, of which the mean of the last moments is known.
+
+    Args:
+        params: packed EstimatorParams.
+        noise: upper half of the fix's covariance.
+        back_s: how long ago it was taken; from zero on nothing is added.
+        factor: what such a change makes of the measurement, over it.
+    """
+    if back_s >= 0.0:
+        return noise
+    ahead_s = 0.5 * SLOPE_S - back_s
+    change = params.noise.maneuver_mps2 * factor
+    more = 2.0 * change * change * (1.0 - exp(-ahead_s / params.noise.maneuver_correlation_s))
+    return (noise[0] + more, noise[1], noise[2], noise[3] + more, noise[4], noise[5] + more)
 
 
 @kernel
@@ -205,22 +265,17 @@ def fuse_gnss_position(state: Eskf, params: EstimatorParams, p_W: Vec3, noise: S
     position_rows(state, lever_W)
     if state.n > ANTENNA:
         set_block(state.H, ANTENNA, to_matrix(quat(state.q_WS)))
-    predicted_W = add(vec3(state.p_W), lever_W)
+    predicted_W, back_s = add(vec3(state.p_W), lever_W), 0.0
     if state.covariance[GNSS_TIME, GNSS_TIME] > 0.0:
-        R = to_matrix(quat(state.q_WS))
-        w_S = subtract(vec3(state.w_S), vec3(state.gyro_bias_S))
-        swing_W = apply(R, cross(w_S, vec3(state.antenna_S)))
-        moved_W, gained_W, _ = motion_before(state, params, state.gnss_time_s)
-        moved_W = add(moved_W, scale(state.gnss_time_s, swing_W))
-        predicted_W = subtract(predicted_W, moved_W)
-        for i in range(3):
-            state.H[i, GNSS_TIME] = gained_W[i] - state.v_W[i] - swing_W[i]
+        predicted_W = subtract(predicted_W, look_back_rows(state, params))
+        back_s = state.gnss_time_s
     share = params.noise.gnss_correlated_share
     if share > 0.0 and state.n > GNSS_BIAS:
         noise = scaled_noise(1.0 - share, noise)
         predicted_W = add(predicted_W, vec3(state.gnss_bias_W))
         for i in range(3):
             state.H[i, GNSS_BIAS + i] = 1.0
+    noise = ahead_noise(params, noise, back_s, 0.5 * back_s * back_s)
     state.fix_ns = state.stamp_ns
     innovation = subtract(p_W, predicted_W)
     result = update_vector(state, GNSS_POSITION, innovation, noise, params.gate.chi2_3)
@@ -288,8 +343,14 @@ def fuse_gnss_velocity(state: Eskf, params: EstimatorParams, v_W: Vec3, noise: S
         set_block(state.H, ANTENNA, compose(R, skew(w_S)))
     innovation = subtract(v_W, add(vec3(state.v_W), swing_W))
     if state.covariance[GNSS_TIME, GNSS_TIME] > 0.0:
-        _, gained_W, a_W = motion_before(state, params, state.gnss_time_s)
+        back_s = state.gnss_time_s
+        _, gained_W, a_W = motion_before(state, params, back_s)
         innovation = add(innovation, gained_W)
+        # v(t - T) = v - R S + g T, S the integral of the specific force over T
+        fell_mps = gravity_at(params, state.p_W[2]) * back_s
+        add_skew(state.H, THETA, (gained_W[0], gained_W[1], gained_W[2] + fell_mps))
+        set_block(state.H, BA, scaled(back_s, R))
+        noise = ahead_noise(params, noise, back_s, back_s)
         for i in range(3):
             state.H[i, GNSS_TIME] = -a_W[i]
     result = update_vector(state, GNSS_VELOCITY, innovation, noise, params.gate.chi2_3)

@@ -17,6 +17,7 @@ from quadsim.estimation.eskf.layout import (
     ACCEPTED,
     IGNORED,
     PRESSURE,
+    PRESSURE_SCALE,
     RANGE,
     STATIC_PRESSURE,
     TERRAIN,
@@ -52,10 +53,12 @@ def pressure_slope(pressure_pa: float, height_m: float) -> float:
 def fuse_pressure(
     state: Eskf, params: EstimatorParams, pressure_pa: float, variance_pa2: float
 ) -> int:
-    """Fuse static pressure as height in the standard atmosphere, less an offset that is a state.
+    """Fuse static pressure as height in the standard atmosphere, less offset and scale, two states.
 
     The offset is that height at the origin of ``map``. The first pressure sets it from the
-    position known then, and does so anew after the pressure was rejected for too long.
+    position known then, and does so anew after the pressure was rejected for too long. From there
+    that height grows by T_0/T of the true one: air of another temperature T than the standard's
+    T_0 is denser or thinner (hydrostatic balance), by 7 % for 20 K.
 
     Args:
         state: ESKF record.
@@ -77,9 +80,12 @@ def fuse_pressure(
         return ACCEPTED
     h = state.h
     h[:] = 0.0
-    h[P + 2] = 1.0
+    up_m = state.p_W[2] - state.pressure_from_m
+    h[P + 2] = 1.0 + state.pressure_scale
     h[PRESSURE] = 1.0
-    innovation = height_m - (state.p_W[2] + state.pressure_offset_m)
+    h[PRESSURE_SCALE] = up_m
+    predicted_m = state.p_W[2] + state.pressure_offset_m + state.pressure_scale * up_m
+    innovation = height_m - predicted_m
     result = update_scalar(state, STATIC_PRESSURE, innovation, variance, params.gate.chi2_1)
     if rejected_for_s(state, STATIC_PRESSURE) > params.gate.recovery_s:
         start_pressure(state, height_m, variance)
@@ -93,6 +99,7 @@ def start_pressure(state: Eskf, height_m: float, variance: float) -> None:
     covariance = state.covariance
     state.pressure_started = 1
     state.pressure_offset_m = height_m - state.p_W[2]
+    state.pressure_from_m = state.p_W[2]
     state.set_anew[PRESSURE] = 1
     for k in range(N):
         if k != PRESSURE:

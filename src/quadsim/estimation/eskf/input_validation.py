@@ -197,7 +197,7 @@ def stated_delay_s(delay: DelayParams, kind: int) -> float:
     elif kind == EXTERNAL_POSITION or kind == EXTERNAL_ATTITUDE:
         result = delay.external_pose_s
     else:
-        result = 0.0
+        result = delay.imu_s if kind == IMU else 0.0
     return float(result)
 
 
@@ -277,11 +277,11 @@ def accept(
         One of the VERDICTS; all but OK, GAP and CLOCK_JUMP are refused.
     """
     line = lines[0]
+    stamp_ns -= round(1e9 * stated_delay_s(line.params.delay, kind))
     if kind == IMU:
         return accept_imu(line, stamp_ns, values, covariance)
     if kind == RANGE and math.isinf(values[0]):
         return OK
-    stamp_ns -= round(1e9 * stated_delay_s(line.params.delay, kind))
     width = 1 if covariance.size == 1 else (7 if covariance.size == 36 else 4)
     first = 3 * width if kind == EXTERNAL_ATTITUDE else 0
     diagonal = covariance[first : first + width * min(values.size - 1, 2) + 1 : width]

@@ -19,14 +19,14 @@ from quadsim.base.compiled import Array, Quaternion, Record, Vector
 from quadsim.base.parameters import dtype_of
 
 #: First index of each part of the error state: attitude, velocity, position, gyroscope and
-#: accelerometer bias, offset of the pressure's height (1 wide), time offset of GNSS stamps (1), the
-#: correlated part of GNSS positions' error, terrain height (1), magnetometer bias, reference field,
-#: lever arm from IMU to GNSS antenna in the IMU's axes, wind east and north (2); the others are
-#: three wide.
-THETA, V, P, BG, BA, PRESSURE, GNSS_TIME = 0, 3, 6, 9, 12, 15, 16
-GNSS_BIAS, TERRAIN, FIELD_BIAS, FIELD, ANTENNA, WIND = 17, 20, 21, 24, 27, 30
+#: accelerometer bias, offset (1 wide) and scale (1) of the pressure's height, time offset of GNSS
+#: stamps (1), the correlated part of GNSS positions' error, terrain height (1), magnetometer bias,
+#: reference field, lever arm from IMU to GNSS antenna in the IMU's axes, wind east and north (2);
+#: the others are three wide.
+THETA, V, P, BG, BA, PRESSURE, PRESSURE_SCALE, GNSS_TIME = 0, 3, 6, 9, 12, 15, 16, 17
+GNSS_BIAS, TERRAIN, FIELD_BIAS, FIELD, ANTENNA, WIND = 18, 21, 22, 25, 28, 31
 #: Size of the error state; of the last parts a filter carries only what its parameters ask for.
-N = 32
+N = 33
 
 #: Sensors, as indices of the per-sensor fields.
 GNSS_POSITION, GNSS_VELOCITY, MAGNETIC_FIELD, STATIC_PRESSURE, RANGE = range(5)
@@ -111,7 +111,7 @@ class StartWindow(Record):
 
 
 #: Copies of the integral of the specific force, and the time between two of them.
-PAST, PAST_STEP_NS = 16, 20_000_000
+PAST, PAST_STEP_NS = 24, 20_000_000
 
 
 class Inertial(Record):
@@ -180,6 +180,8 @@ class Eskf(Record):
     accel_bias_S: Vector
     pressure_offset_m: float
     pressure_started: int
+    pressure_scale: float  # of the height above that where the offset was set
+    pressure_from_m: float
     gnss_time_s: float  # how much later than the fix its stamp is
     gnss_time_counts: int  # whether the estimate given out is that of this offset
     terrain_height_m: float

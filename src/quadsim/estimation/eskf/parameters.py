@@ -118,8 +118,11 @@ class MountingParams:
 
 @dataclass(frozen=True)
 class DelayParams:
-    """How much later than its measurement a message is stamped, against the IMU's stamps."""
+    """How much later than its measurement a message is stamped."""
 
+    imu_s: Annotated[
+        float, Spec("IMU; what is given out bears the earlier stamps", "s", ge=0.0, le=0.4)
+    ] = 0.0
     gnss_s: Annotated[float, Spec("fixes and velocities", "s", ge=0.0, le=0.4)] = 0.0
     magnetic_field_s: Annotated[float, Spec("magnetic field", "s", ge=0.0, le=0.4)] = 0.0
     pressure_s: Annotated[float, Spec("static pressure", "s", ge=0.0, le=0.4)] = 0.0
@@ -334,6 +337,10 @@ class AlignParams:
     ] = 0.0
     wind_mps: Annotated[float, Spec("sigma of the wind", "m/s", ge=0.0)] = 5.0
     terrain_m: Annotated[float, Spec("sigma of the terrain under the first range", "m")] = 0.1
+    pressure_scale: Annotated[
+        float,
+        Spec("sigma of the pressure's height over the way up: air beside the standard's", ge=0.0),
+    ] = 0.07
     position_m: Annotated[float, Spec("sigma without GNSS", "m", gt=0.0)] = 1.0
     velocity_mps: Annotated[float, Spec("sigma in flight without GNSS", "m/s", gt=0.0)] = 5.0
 

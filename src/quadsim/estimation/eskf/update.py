@@ -27,6 +27,7 @@ from quadsim.estimation.eskf.layout import (
     GNSS_VELOCITY,
     IGNORED,
     PRESSURE,
+    PRESSURE_SCALE,
     REASON_GNSS_POSITION,
     REASON_GNSS_VELOCITY,
     REJECTED,
@@ -50,7 +51,7 @@ Sym3 = tuple[float, float, float, float, float, float]
 #: than 0.3 degrees, which changes a deviation by half a percent at most.
 LARGE_TURN_RAD = 0.01
 #: Farthest that a fix may have been taken before its stamp, or behind it.
-GNSS_TIME_REACH_S = 0.3
+GNSS_TIME_REACH_S = 0.4
 
 
 @kernel
@@ -91,6 +92,7 @@ def move_state(state: Eskf) -> None:
     reach_s = GNSS_TIME_REACH_S
     state.gnss_time_s = min(max(state.gnss_time_s + x[GNSS_TIME], -reach_s), reach_s)
     state.pressure_offset_m += x[PRESSURE]
+    state.pressure_scale += x[PRESSURE_SCALE]
     state.terrain_height_m += x[TERRAIN]
     state.wind_W_mps[0] += x[WIND]
     state.wind_W_mps[1] += x[WIND + 1]

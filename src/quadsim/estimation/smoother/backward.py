@@ -52,6 +52,7 @@ from quadsim.estimation.eskf.layout import (
     GNSS_BIAS,
     GNSS_TIME,
     PRESSURE,
+    PRESSURE_SCALE,
     TERRAIN,
     THETA,
     WIND,
@@ -279,6 +280,7 @@ def difference(a: Eskf, b: Eskf, out: Array) -> None:
         out[ANTENNA + i] = a.antenna_S[i] - b.antenna_S[i]
         out[FIELD + i] = a.field_W_T[i] - b.field_W_T[i]
     out[PRESSURE] = a.pressure_offset_m - b.pressure_offset_m
+    out[PRESSURE_SCALE] = a.pressure_scale - b.pressure_scale
     out[GNSS_TIME] = a.gnss_time_s - b.gnss_time_s
     out[TERRAIN] = a.terrain_height_m - b.terrain_height_m
     for i in range(2):

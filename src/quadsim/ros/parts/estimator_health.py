@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from quadsim.estimation.eskf.layout import SENSORS, VECTORS
+from quadsim.estimation.interface import late_words
 from quadsim.sim.log import ERROR, OK, WARN
 
 #: How bad what the filter says of itself is; what is not here is an error.
@@ -53,7 +54,7 @@ def judge_estimate(
     elif status != "running" and not found:
         found.append((LEVELS.get(status, ERROR), status))
     if values.get("gnss_time_counts"):
-        found.append((WARN, f"GNSS stamps are {values['gnss_time_s']:.2f} s late: delay.gnss_s"))
+        found.append((WARN, late_words(float(values["gnss_time_s"]))))
     if values["axes"]:
         found.append((ERROR, str(values["axes"])))
     if frames:
