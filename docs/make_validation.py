@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +30,15 @@ from quadsim.lab.identify.flights import (
     with_torque_residual,
 )
 from quadsim.lab.identify.shooting import (
-    OUTLYING,
     UnknownFigure,
     fit_figures,
     fit_residual,
     motion_residuals,
     wrench_residuals,
 )
+from quadsim.lab.validate.bounds import bound_rows, judge_bounds
 from quadsim.lab.validate.disturbance import torque_memory
+from quadsim.lab.validate.prediction import HORIZONS_S as HORIZONS
 from quadsim.lab.validate.prediction import predict_flight
 from quadsim.lab.validate.recorded import RecordedFlight, as_recorded_by, read_recorded
 from quadsim.lab.validate.residuals import as_logged, residual_wrench
@@ -45,6 +47,7 @@ from quadsim.lab.validate.validation import (
     ValidationSettings,
     judge_predictions,
     report,
+    window_errors,
 )
 from quadsim.vehicle.parameters import VehicleParams
 
@@ -63,11 +66,20 @@ SPEEDS = {
     "0.7": ("17", "18", "19", "20", "21"),
     "0.6": ("22",),
 }
-#: Flights that are left out of the fits of the Crazyflie, of eights and of slung loads.
-LEFT_OUT = {
-    "crazyflie21": ("18", "20", "22"),
-    "crazyflie21_load": ("07", "12", "22", "45", "57", "77"),
+#: Flights with a slung load, slow ones first: eights by time scale, to and fro by their time.
+SLUNG = {
+    "1.0": ("06", "07", "08"),
+    "0.9": ("11", "12", "13"),
+    "0.8": ("17", "18", "19"),
+    "0.7": ("22", "24", "26"),
+    "1.5 s": ("43", "45", "67", "68"),
+    "1.3 s": ("72", "73"),
+    "1.2 s": ("57", "58", "77", "78"),
 }
+#: Time scales of eights that a fit sees, and faster ones that it is judged by.
+FASTER = {"0.8": ("0.7", "0.6"), "0.7": ("0.6",)}
+#: Flights with a slung load that are left out of the fit.
+LEFT_OUT = ("07", "12", "22", "45", "57", "77")
 #: What both Crazyflies are fitted by beside the residual of the torque, and the rope of one.
 CRAZYFLIE = (
     UnknownFigure("thrust_coefficient_N_s2", 4e-8),
@@ -202,18 +214,17 @@ def kingfisher(folder: Path) -> str:
 
 
 def fit_crazyflie(vehicle: VehicleParams, flights: Sequence[RecordedFlight]) -> VehicleParams:
-    """A Crazyflie by shooting over half a second.
+    """A Crazyflie by shooting over half a second, errors of fast flights by their squares, too.
 
-    What the torque then leaves tells the memory, with which the motions are fitted again, errors of
-    fast flights by their squares, too.
+    What the torque then leaves tells the memory, with which the motions are fitted again.
     """
     found = with_torque_residual(vehicle)
     unknowns = [*residual_unknowns(found, GRAVITY), *CRAZYFLIE]
     if vehicle.load.mass_kg > 0.0:
         unknowns += ROPE
     errors = motion_residuals(flights, GRAVITY, HORIZONS_S, APART_S, 4.0)
-    for evaluations, outlying in ((30, OUTLYING), (20, 30.0), (20, 30.0)):
-        fit = fit_figures(found, unknowns, errors, evaluations, outlying=outlying)
+    for evaluations in (30, 20):
+        fit = fit_figures(found, unknowns, errors, evaluations, outlying=30.0)
         found = with_memory(fit.vehicle, flights)
     return found
 
@@ -229,19 +240,10 @@ def skips(path: Path) -> bool:
     return path.parent.name == "slung_load" and path.name in ("eckart51", "eckart52")
 
 
-def left_out(name: str, folder: Path) -> str:
-    """Errors on flights that a Crazyflie's fit has not seen.
-
-    The file with a load has not seen them. That of the figure eights has, and is fitted anew.
-    """
-    vehicle = load(VehicleParams, find("vehicles", name))
-    paths = [path for path in sorted(folder.glob("eckart*")) if not skips(path)]
-    flights = [read(path, vehicle) for path in paths]
-    unseen = [each for each in flights if each.name[-2:] in LEFT_OUT[name]]
-    if name == "crazyflie21":  # the slow eights tell little but noise
-        recorder = replace(vehicle.recorder, torque_residual=(), torque_memory=())
-        seen = [each for each in flights if each not in unseen and each.name[-2:] >= "12"]
-        vehicle = fit_crazyflie(replace(vehicle, recorder=recorder), seen)
+def left_out(folder: Path) -> str:
+    """Errors on flights with a slung load that its file's fit has not seen."""
+    vehicle = load(VehicleParams, find("vehicles", "crazyflie21_load"))
+    unseen = [read(folder / f"eckart{number}", vehicle) for number in LEFT_OUT]
     settings = ValidationSettings(GRAVITY)
     groups = {each.name[-2:]: [each] for each in unseen} | {"all of them": unseen}
     return prediction_table(
@@ -251,6 +253,24 @@ def left_out(name: str, folder: Path) -> str:
             for group, members in groups.items()
         },
     )
+
+
+def faster(folder: Path) -> str:
+    """Errors on figure eights that are faster than those of the fit."""
+    file = load(VehicleParams, find("vehicles", "crazyflie21"))
+    recorder = replace(file.recorder, torque_residual=(), torque_memory=())
+    settings, judged = ValidationSettings(GRAVITY), {}
+    for slow, fast in FASTER.items():
+        flights = [read(folder / f"eckart{number}", file) for number in SPEEDS[slow]]
+        vehicle = fit_crazyflie(replace(file, recorder=recorder), flights)
+        found = []
+        for scale in fast:
+            unseen = [read(folder / f"eckart{number}", vehicle) for number in SPEEDS[scale]]
+            found.append([judge_predictions(each, vehicle, settings) for each in unseen])
+            judged[f"{scale}, by {slow}"] = found[-1]
+        if len(fast) > 1:
+            judged[f"{' and '.join(fast)}, by {slow}"] = [*chain(*found)]
+    return prediction_table(file, judged)
 
 
 def cells(row: np.ndarray[Any, Any]) -> str:
@@ -268,6 +288,46 @@ def predicted(name: str, paths: Mapping[str, Sequence[Path]]) -> str:
     }
     judged["all"] = [each for members in judged.values() for each in members]
     return prediction_table(vehicle, judged)
+
+
+def coverage(families: Mapping[str, Sequence[tuple[str, Sequence[Path]]]]) -> str:
+    """Bounds from slow flights on all faster ones: how often they are stated, and how often hold.
+
+    Args:
+        families: of a vehicle, names and logs of groups of flights, slow ones first.
+    """
+    settings = ValidationSettings(GRAVITY)
+    head = "| vehicle | bounds from | 0.1 s: windows within limits | hold | 0.5 s: windows | hold |"
+    lines = [head, "|---" * 6 + "|"]
+    for name, groups in families.items():
+        vehicle = load(VehicleParams, find("vehicles", name))
+        judged = [
+            [judge_predictions(read(path, vehicle), vehicle, settings) for path in paths]
+            for _, paths in groups
+        ]
+        sums = np.zeros((2, 3))
+        for k in range(1, len(groups)):
+            edges, slow = window_errors([*chain(*judged[:k])])
+            rows = bound_rows(np.array(HORIZONS), slow, edges, settings.level)
+            found = judge_bounds(rows, HORIZONS, window_errors([*chain(*judged[k:])])[1])
+            counts = np.array([
+                [row["windows"], row["bounded"], row["bounded"] * (row["coverage"] or 0.0)]
+                for row in found if row["horizon_s"] in (0.1, 0.5)
+            ])  # fmt: skip
+            sums += counts
+            words = groups[0][0] if k == 1 else f"{groups[0][0]} to {groups[k - 1][0]}"
+            lines.append(f"| {name} | {words} | {shares(counts)} |")
+        lines.append(f"| {name} | all of these | {shares(sums)} |")
+    return "\n".join(lines) + "\n"
+
+
+def shares(counts: np.ndarray[Any, Any]) -> str:
+    """Windows with a bound of all, and those where it holds of them, for each horizon."""
+    cells = []
+    for windows, bounded, held in counts:
+        cells.append(f"{100 * bounded / windows:.0f} %")
+        cells.append(f"{100 * held / bounded:.0f} %" if bounded else "–")
+    return " | ".join(cells)
 
 
 def starts(groups: Mapping[str, tuple[str, Sequence[Path]]]) -> str:
@@ -331,14 +391,25 @@ def main() -> None:
         ]
     }
     every = [path for members in eights.values() for path in members]
+    slow_first = {
+        "crazyflie21": [(scale, eights[f"figure eights, time scale {scale}"]) for scale in SPEEDS],
+        "crazyflie21_load": [
+            (words, [crazyflie / "slung_load" / f"eckart{n}" for n in numbers])
+            for words, numbers in SLUNG.items()
+        ],
+        "kingfisher": [
+            (words, [next((folder / "neurobem").glob(f"*{name}.mat")) for name in names])
+            for words, names in {"the three slower ones": (*KINGFISHER[:2], KINGFISHER[3]),
+                                 "the fastest": KINGFISHER[2:3]}.items()
+        ],
+    }  # fmt: skip
     tables: dict[str, Callable[[], str]] = {
+        "coverage": partial(coverage, slow_first),
         "kingfisher": partial(kingfisher, folder / "neurobem"),
         "crazyflie21": partial(predicted, "crazyflie21", eights),
-        "crazyflie21_left_out": partial(left_out, "crazyflie21", crazyflie / "figure8"),
+        "crazyflie21_faster": partial(faster, crazyflie / "figure8"),
         "crazyflie21_load": partial(predicted, "crazyflie21_load", loads),
-        "crazyflie21_load_left_out": partial(
-            left_out, "crazyflie21_load", crazyflie / "slung_load"
-        ),
+        "crazyflie21_load_left_out": partial(left_out, crazyflie / "slung_load"),
         "starts": partial(
             starts,
             {

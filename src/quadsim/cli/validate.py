@@ -200,7 +200,7 @@ def _trusted(result: dict[str, Any]) -> list[str]:
                 f"at {regime}: do not trust beyond {horizon_s:g} s; for {flights}, up to {{}} m/s,"
                 " {} m/s^2, {} rad/s and a path of {} m".format(*top)
             )
-    return lines
+    return [*lines, "that is too much trust if the vehicle's file was fitted to these logs"]
 
 
 def _held(result: dict[str, Any]) -> list[str]:

@@ -246,6 +246,7 @@ def _moved(
 
     def by(recorder: RecorderParams) -> Sequence[RecordedFlight]:
         nonlocal last
+        recorder = replace(recorder, torque_residual=(), torque_memory=())  # they move nothing
         if recorder != last[0]:
             last = (recorder, [as_recorded_by(flight, recorder) for flight in flights])
         return last[1]
