@@ -126,7 +126,33 @@ def fit(options: FitOptions) -> int:
     return finish(summary, options.as_json, lambda _: _show_fit(fitted), f"file: {path}")
 
 
-for _command in (check, fit):
+@dataclass(frozen=True)
+class SuitesOptions:
+    """Options of ``quadsim sensors suites``."""
+
+    as_json: AsJson = False
+
+
+@command(SuitesOptions)
+def suites(options: SuitesOptions) -> int:
+    """Print the sets of sensors, and where the filter is too sure of itself with one.
+
+    The mean of squared errors over stated variances is above 1.6 there.
+    """
+    from quadsim.base.files import known
+    from quadsim.sensors.devices import not_held
+
+    found = {name: not_held(name) for name in known("sensors/suites")}
+    return finish({"not_consistent": found}, options.as_json, _show_suites, passed=True)
+
+
+def _show_suites(summary: Mapping[str, Any]) -> None:
+    """A line for each suite, and what its file says."""
+    for name, lines in summary["not_consistent"].items():
+        click.echo("\n    not consistent: ".join([name, *lines]))
+
+
+for _command in (check, fit, suites):
     sensors.add_command(_command)
 
 

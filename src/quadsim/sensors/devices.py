@@ -99,6 +99,20 @@ def load_suite(
     }
 
 
+#: Beginning of a comment of a suite that says what the filter does not hold with it.
+NOT_HELD = "# not consistent: "
+
+
+def not_held(name: str) -> list[str]:
+    """What a suite's file says of errors that are larger than the filter states.
+
+    Args:
+        name: of a file in ``config/sensors/suites``, or its path.
+    """
+    lines = find("sensors/suites", name).read_text(encoding="utf-8").splitlines()
+    return [line.removeprefix(NOT_HELD) for line in lines if line.startswith(NOT_HELD)]
+
+
 def needs_of(kind: str, params: Any) -> frozenset[str]:
     """What a device feels beside pose and velocity; see :attr:`SensorModel.needs`."""
     return lidar.NEEDS if kind == lidar.KIND else SENSORS[kind].needs(params)

@@ -7,10 +7,14 @@ freedom.
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy import stats
 
+from quadsim.cli.sensors import sensors
 from quadsim.lab.consistency import (
     AXES,
     SCENARIOS,
@@ -19,6 +23,7 @@ from quadsim.lab.consistency import (
     means,
     run_consistency,
 )
+from quadsim.sensors.devices import not_held
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.scenario import load_scenario
 
@@ -33,9 +38,8 @@ CALIBRATED = {
     for name in ("accel", "gyro")
     for error in ("scale", "cross_axis")
 }
-#: With an accelerometer that is off by 50 mg the tilt on the ground is off by several degrees,
-#: where the filter's equations are not linear: docs/estimation.md has the figures.
-BEYOND = ("thesis_devices", "thesis_devices_bad")
+#: Those whose own file says so.
+BEYOND = tuple(suite for suite in SUITES if not_held(suite))
 
 
 def check(flights):
@@ -90,3 +94,12 @@ def test_the_table_fails_where_an_axis_does():
     summary = consistency_summary(found)
     assert not summary["passed"]
     assert summary["rows"][0]["squares"]["roll"] < 0.01
+
+
+def test_a_suite_beyond_the_limits_says_so_in_its_file_and_in_the_command():
+    found = json.loads(CliRunner().invoke(sensors, ["suites", "--json"]).stdout)["not_consistent"]
+    assert found["default"] == []
+    assert found["fast_spin"] == not_held("fast_spin")
+    assert {"thesis_devices", "thesis_devices_bad", "swarm", "default_250hz"} < set(BEYOND)
+    words = CliRunner().invoke(sensors, ["suites"]).stdout
+    assert f"fast_spin\n    not consistent: {not_held('fast_spin')[0]}" in words
