@@ -22,12 +22,17 @@ from quadsim.control.attitude import (
 )
 from quadsim.control.inputs import is_attitude, is_within_limits, size
 from quadsim.control.mixer import equal_speeds
-from quadsim.control.motor_loss import MotorWatch, lost_motor, reset_motor_watch
+from quadsim.control.motor_loss import (
+    MotorWatch,
+    expected_w_dot,
+    lost_motor,
+    reset_motor_watch,
+)
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.pid import LEAST_STEP_S, MOST_STEP_S, clamp
 from quadsim.control.position import Descent, along_body_z, descent_force, start_descent
 from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate
-from quadsim.geometry.vector import store, vec3
+from quadsim.geometry.vector import scale, store, vec3
 
 #: waiting: rotors stopped, nothing to fly. flying: commands are obeyed (idling included).
 #: command lost: level descent. odometry lost: open loop. stopped: landed by the watchdog; a
@@ -61,6 +66,8 @@ class InnerLoop(Record):
     measured: PerRotor  # rotor speeds, rad/s; NaN without telemetry
     commanded: PerRotor  # in the last step
     gyro_B: Vector  # the newest rates without their bias, rad/s; NaN: none
+    unseen: int  # whether the rates are foretold, as the odometry knows none
+    trim: Vector  # angular acceleration that held level before, rad/s^2
 
 
 INNER_LOOP = dtype_of(InnerLoop)
@@ -78,9 +85,9 @@ def new_inner_loop() -> InnerLoop:
 
 @kernel
 def _coast(state: InnerLoop, dt_s: float) -> bool:
-    """Carry the last attitude on by the gyroscope; whether there is one."""
+    """Carry the last attitude on by the gyroscope; whether there is one that measures."""
     w_B = vec3(state.gyro_B)
-    if not (is_within_limits(size(w_B)) and is_attitude(state.odometry.q_WB)):
+    if state.unseen == 1 or not (is_within_limits(size(w_B)) and is_attitude(state.odometry.q_WB)):
         return False
     turn = exp((w_B[0] * dt_s, w_B[1] * dt_s, w_B[2] * dt_s))
     store(state.odometry.q_WB, normalize(multiply(quat(state.odometry.q_WB), turn)))
@@ -89,10 +96,31 @@ def _coast(state: InnerLoop, dt_s: float) -> bool:
 
 
 @kernel
-def _receive_odometry(state: InnerLoop, odometry: Odometry, age_s: float, dt_s: float) -> None:
+def _foretell_turn(state: InnerLoop, airframe: Airframe, dt_s: float) -> None:
+    """Carry attitude and rates on by the turn that the commanded thrusts give.
+
+    What the integrals of the rate loop held against before is held against still.
+    """
+    if state.unseen == 0:
+        store(state.trim, vec3(state.attitude.integral))
+        store(state.odometry.w_B, vec3(state.attitude.w_B))
+    state.unseen = 1
+    w_B = vec3(state.odometry.w_B)
+    for i in range(3):
+        w_dot = expected_w_dot(state.motors, airframe, w_B, i) - state.trim[i]
+        state.odometry.w_B[i] += w_dot * dt_s
+    turn = exp(scale(dt_s, vec3(state.odometry.w_B)))
+    store(state.odometry.q_WB, normalize(multiply(quat(state.odometry.q_WB), turn)))
+
+
+@kernel
+def _receive_odometry(
+    state: InnerLoop, airframe: Airframe, odometry: Odometry, age_s: float, dt_s: float
+) -> None:
     """Keep a whole odometry; one with a NaN was not received, the last one grows older.
 
-    Between two odometries the attitude goes on by the gyroscope, where there is one.
+    Between two odometries the attitude goes on by the gyroscope, where there is one. An odometry
+    that knows no rates has zeros, and its attitude does not turn: both are foretold in flight.
     """
     total = size(odometry.p_W) + size(odometry.v_W) + size(odometry.w_B)
     if not (is_attitude(odometry.q_WB) and is_within_limits(total) and math.isfinite(age_s)):
@@ -107,7 +135,11 @@ def _receive_odometry(state: InnerLoop, odometry: Odometry, age_s: float, dt_s: 
     for i in range(3):
         state.odometry.p_W[i] = odometry.p_W[i]
         state.odometry.v_W[i] = odometry.v_W[i]
-        state.odometry.w_B[i] = odometry.w_B[i]
+    if size(odometry.w_B) == 0.0 and state.airborne == 1 and airframe.kind != HELICOPTER:
+        _foretell_turn(state, airframe, dt_s)
+        return
+    state.unseen = 0
+    store(state.odometry.w_B, vec3(odometry.w_B))
     store(state.odometry.q_WB, normalize(quat(odometry.q_WB)))
 
 
@@ -298,7 +330,7 @@ def inner_loop(
     dt_s = clamp(dt_s, LEAST_STEP_S, MOST_STEP_S)
     if state.hover == 0.0:
         state.hover = params.gravity_mps2
-    _receive_odometry(state, odometry, odometry_age_s, dt_s)
+    _receive_odometry(state, airframe, odometry, odometry_age_s, dt_s)
     _receive_command(state, command, command_age_s, dt_s)
     phase = _act(state, params, airframe, dt_s, rotor_speeds)
     for i in range(MAX_ROTORS):

@@ -83,18 +83,24 @@ def _follow(watch: MotorWatch, airframe: Airframe, commands: Array, dt_s: float)
 
 
 @kernel
-def _difference(watch: MotorWatch, airframe: Airframe, w_B: Vec3, dt_s: float) -> None:
-    """Angular acceleration that there is, less what the thrusts should give, low-passed."""
+def expected_w_dot(watch: MotorWatch, airframe: Airframe, w_B: Vec3, axis: int) -> float:
+    """Angular acceleration about an axis of the body that the commanded thrusts should give."""
     inertia = airframe.inertia_kg_m2
     gyroscopic = cross(w_B, (inertia[0] * w_B[0], inertia[1] * w_B[1], inertia[2] * w_B[2]))
+    torque = -gyroscopic[axis]
+    for i in range(airframe.rotors):
+        thrust = airframe.thrust_coefficient_N_s2 * watch.likely[i] ** 2
+        torque += airframe.effectiveness[1 + axis, i] * thrust
+    return float(torque / inertia[axis])
+
+
+@kernel
+def _difference(watch: MotorWatch, airframe: Airframe, w_B: Vec3, dt_s: float) -> None:
+    """Angular acceleration that there is, less what the thrusts should give, low-passed."""
     weight = low_pass_weight(DIFFERENCE_CUTOFF_HZ, dt_s)
     for axis in range(2):
-        torque = -gyroscopic[axis]
-        for i in range(airframe.rotors):
-            thrust = airframe.thrust_coefficient_N_s2 * watch.likely[i] ** 2
-            torque += airframe.effectiveness[1 + axis, i] * thrust
         turned = (w_B[axis] - watch.w_B[axis]) / dt_s if watch.running != 0 else 0.0
-        expected = torque / inertia[axis] if watch.running != 0 else 0.0
+        expected = expected_w_dot(watch, airframe, w_B, axis) if watch.running != 0 else 0.0
         watch.difference[axis] = low_pass(watch.difference[axis], turned - expected, weight)
     for axis in range(3):
         watch.w_B[axis] = w_B[axis]

@@ -53,6 +53,7 @@ from quadsim.estimation.eskf.measurement_buffer import (
 )
 from quadsim.estimation.eskf.outputs import line_odometry, pose_covariance, twist_covariance
 from quadsim.estimation.eskf.parameters import EstimatorParams
+from quadsim.estimation.eskf.repetition import SOURCES
 from quadsim.estimation.eskf.update import GNSS_TIME_REACH_S
 from quadsim.estimation.messages import Messages
 from quadsim.estimation.mounting_check.check import AxesMonitor
@@ -320,8 +321,8 @@ HOLDING = (GNSS_POSITION, GNSS_VELOCITY, EXTERNAL_POSITION, EXTERNAL_ATTITUDE)
 #: Sensors that must agree before a flight; a field that does not agree makes the heading uncertain.
 NEEDED = (*HOLDING, STATIC_PRESSURE, RANGE)
 OK, REPEATED = "ok", "repeated"
-#: Verdicts on an IMU sample that is used.
-TAKEN = (OK, "gap", "clock_jump")
+#: Verdicts on an IMU sample that is used; of one that is unchanged, its time.
+TAKEN = (OK, "gap", "clock_jump", "unchanged")
 #: So many IMU samples in a row with the same stamp: its clock stands.
 STANDING_STAMPS = 50
 
@@ -366,6 +367,11 @@ def late_words(late_s: float) -> str:
     whose, key = ("GNSS", "gnss_s") if late_s > 0.0 else ("IMU", "imu_s")
     more = " or more" if abs(late_s) >= GNSS_TIME_REACH_S else ""
     return f"{whose} stamps are {abs(late_s):.2f} s{more} late: delay.{key}"
+
+
+def repeating_sensors(frozen: int) -> list[str]:
+    """Names of the sensors that repeat one value to the bit, of the bits of the filter's record."""
+    return [name for at, name in enumerate(SOURCES) if frozen >> at & 1]
 
 
 class ErrorStateEkf(Estimator):
@@ -431,7 +437,8 @@ class ErrorStateEkf(Estimator):
     def health(self) -> dict[str, float | str]:
         """What a diagnostic shows: status, reason, deviations, biases, innovations, refusals.
 
-        ``status`` is that of :func:`status_of`, or ``imu clock stands``. ``rejected`` names
+        ``status`` is that of :func:`status_of`, ``repeats ...`` while sensors do not measure, or
+        ``imu clock stands``. ``rejected`` and ``repeating`` name
         the sensors for which the autopilot refuses to arm. ``axes`` names sensors whose axes are
         not as declared. ``<sensor>_test_ratio`` is the last normalised
         innovation squared over its limit: above one is rejected. ``gnss_time_s`` is how late GNSS
@@ -439,11 +446,15 @@ class ErrorStateEkf(Estimator):
         """
         state, gate = self.state, self.params.gate
         status = status_of(state, gate.recovery_s)
+        repeating = ", ".join(repeating_sensors(int(self._lines[0].frozen)))
+        if repeating and state.running:
+            status = f"repeats {repeating}"
         if self._standing_stamps >= STANDING_STAMPS:
             status = "imu clock stands"
         result: dict[str, float | str] = {
             "status": status,
             "rejected": ", ".join(rejected_sensors(state)),
+            "repeating": repeating,
             "axes": "; ".join(f"{name}: {words}" for name, words in self.axes.report().items()),
             "reason": REASONS[int(state.reason)],
             "recoveries": float(state.recoveries),

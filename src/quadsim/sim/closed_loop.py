@@ -16,7 +16,7 @@ from quadsim.base.errors import FlightError, InputError
 from quadsim.base.parameters import pack
 from quadsim.control.joystick import Sticks
 from quadsim.control.parameters import AutopilotParams
-from quadsim.estimation.interface import rejected_sensors
+from quadsim.estimation.interface import rejected_sensors, repeating_sensors
 from quadsim.estimation.reference_filters.gps_ins import gps_ins_begin_at
 from quadsim.mission.flight.flight import FlightManager
 from quadsim.mission.script import Script
@@ -150,6 +150,7 @@ class ClosedLoop:
         # looked at in each tick: views, as finding a field of a record takes microseconds, and
         # arrays of one, as a record goes into compiled code thirty times slower
         self._filters = self._states["line"]["state"][0]
+        self._frozen_now, self._frozen = self._states["line"]["frozen"][0], 0
         self._odometries, self._setpoints = self._states["odometry"], self._states["setpoint"]
         self._odometry_now_ns = self._odometries["stamp_ns"]
         self._p_wish_W, self._yaw_wish = self._setpoints["p_W"][0], self._setpoints["yaw"]
@@ -285,8 +286,10 @@ class ClosedLoop:
         if stamp_ns >= self._battery_ns:
             self._battery_ns = stamp_ns + BATTERY_PERIOD_NS
             self._tell_battery()
-        if not manager.armed and not self.use_truth:
-            manager.take_rejected(rejected_sensors(self._filters[0]))
+        frozen = self._frozen_now.item()
+        if not self.use_truth and (frozen != self._frozen or not manager.armed):
+            self._frozen = frozen
+            manager.take_rejected(rejected_sensors(self._filters[0]), repeating_sensors(frozen))
         self._script.give(manager, stamp_ns)
         sticks = self._pilot(self) if self._pilot is not None else None
         if sticks is not None:

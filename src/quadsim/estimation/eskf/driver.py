@@ -44,6 +44,7 @@ from quadsim.estimation.eskf.measurement_buffer import (
     keep_snapshot,
 )
 from quadsim.estimation.eskf.mechanisation import (
+    SCALE_ERROR_S,
     ImuInput,
     advance_filter,
     first_sample,
@@ -51,7 +52,9 @@ from quadsim.estimation.eskf.mechanisation import (
 )
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.eskf.update import Sym3
-from quadsim.geometry.rotation import normalize
+from quadsim.geometry.rotation import normalize, quat, unrotate
+from quadsim.geometry.vector import add, scale, vec3
+from quadsim.world.earth.gravity import gravity_at
 
 #: A measurement so little before the first IMU sample lies in that sample's interval.
 FIRST_INTERVAL_NS = 10_000_000
@@ -76,9 +79,26 @@ def triple(values: Array, at: int) -> Vec3:
 
 
 @kernel
-def imu_input(values: Array) -> ImuInput:
-    """An IMU sample of an event's values."""
-    return ImuInput(triple(values, 0), triple(values, 3), triple(values, 6), triple(values, 9))
+def imu_input(state: Eskf, params: EstimatorParams, values: Array) -> ImuInput:
+    """An IMU sample of an event's values; what it did not measure is that of a steady hover.
+
+    A multirotor's force lies along its z, and its rate is controlled. How far it may be from there
+    is what a gap of the samples may hide, as an error that lasts a while.
+    """
+    f_S, w_S = triple(values, 0), triple(values, 3)
+    f_variance, w_variance = triple(values, 6), triple(values, 9)
+    gate, lasting = params.gate, SCALE_ERROR_S / max(state.period_s, 1e-3)
+    if f_variance[0] < 0.0:
+        up_S = unrotate(quat(state.q_BS), (0.0, 0.0, 1.0))
+        hover_S = scale(gravity_at(params, state.p_W[2]), up_S)
+        f_S = add(vec3(state.accel_bias_S), hover_S)
+        variance = gate.gap_accel_mps2 * gate.gap_accel_mps2 * lasting
+        f_variance = (variance, variance, variance)
+    if w_variance[0] < 0.0:
+        w_S = vec3(state.gyro_bias_S)
+        variance = gate.gap_rate_radps * gate.gap_rate_radps * lasting
+        w_variance = (variance, variance, variance)
+    return ImuInput(f_S, w_S, f_variance, w_variance)
 
 
 @kernel
@@ -169,7 +189,8 @@ def take_sample(line: Buffer, event: Input, at: int, log: StepLog) -> None:
     """
     state, params, values = line.state, line.params, event.values
     was_running, starts, before_ns = state.running, state.starts, state.stamp_ns
-    if not predict_or_align(state, params, event.stamp_ns, imu_input(values)):
+    state.turns_unseen = int(values[9] < 0.0)
+    if not predict_or_align(state, params, event.stamp_ns, imu_input(state, params, values)):
         return
     if state.starts == starts:
         dt_s = (event.stamp_ns - before_ns) * 1e-9
@@ -195,7 +216,8 @@ def reach_stamp(
     if state.imu_count == 0 or gap_s > params.gate.gap_max_s:
         return False
     dt_s = (stamp_ns - state.stamp_ns) * 1e-9
-    advance_filter(state, params, stamp_ns, sample.stamp_ns, imu_input(values))
+    imu = imu_input(state, params, values)
+    advance_filter(state, params, stamp_ns, sample.stamp_ns, imu)
     if state.running == 1 and dt_s > 0.0:
         log_state(line, PREDICT, at, dt_s, log)
     return True

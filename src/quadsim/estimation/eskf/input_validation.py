@@ -35,6 +35,7 @@ from quadsim.estimation.eskf.measurement_buffer import (
     REPEATED,
     TOO_EARLY,
     TOO_LATE,
+    UNCHANGED,
     Buffer,
     clear_timeline,
     follows,
@@ -42,7 +43,16 @@ from quadsim.estimation.eskf.measurement_buffer import (
     insert,
 )
 from quadsim.estimation.eskf.parameters import DelayParams
-from quadsim.geometry.vector import vec3
+from quadsim.estimation.eskf.repetition import (
+    ACCELEROMETER,
+    GYROSCOPE,
+    NOISELESS,
+    is_repeated,
+    watch_source,
+)
+from quadsim.estimation.eskf.standing import STILL_FORCE_MPS2, STILL_RATE_RADPS
+from quadsim.geometry.rotation import quat, unrotate
+from quadsim.geometry.vector import add, norm, scale, vec3
 
 #: So many IMU samples in a row with stamps of the past: the clock was set back.
 CLOCK_JUMP_SAMPLES = 50
@@ -52,6 +62,8 @@ AHEAD_SAMPLES = 5
 #: kind of the layout. Squares of what is larger would leave the numbers' range.
 LARGEST_FORCE, LARGEST_RATE = 1e4, 1e3
 LARGEST = np.array([1e8, 1e5, 1.0, 1e7, 1e7, 1e8, 2.0, 1e3, 1e4, 1e4, 1e4])
+#: What somebody says of a vehicle that stands counts for so long.
+STOOD_NS = 500_000_000
 #: Variances that no message means, in the units of any sensor.
 LEAST_VARIANCE, LARGEST_VARIANCE = 1e-30, 1e12
 #: How far the norm of an attitude's quaternion may be from one.
@@ -122,14 +134,43 @@ def judge_imu(line: Buffer, stamp_ns: int, values: Array, covariance: Array) -> 
 
 
 @kernel
+def watch_repetition(line: Buffer, kind: int, stamp_ns: int, values: Array, first: int) -> bool:
+    """Take note of a sensor's value; whether it is one that repeats, and so says nothing.
+
+    Args:
+        line: TIMELINE record.
+        kind: index of ``eskf.repetition.SOURCES``.
+        stamp_ns: of the message.
+        values: its numbers.
+        first: index of the sensor's first one.
+    """
+    source, state = line.sources[kind], line.state
+    if state.running == 1 and line.moved == 0:
+        gravity_mps2 = line.params.gravity_mps2
+        hover_S = scale(gravity_mps2, unrotate(quat(state.q_BS), (0.0, 0.0, 1.0)))
+        force = norm(add(vec3(state.pushing_S), hover_S)) - gravity_mps2
+        turns = norm(vec3(state.turning_S)) > STILL_RATE_RADPS
+        line.moved = int(turns or abs(force) > STILL_FORCE_MPS2)
+    stands = source.noiseless >= NOISELESS and stamp_ns - line.stood_ns < STOOD_NS
+    watch_source(source, kind, values, first, stands or line.moved == 0)
+    line.frozen = line.frozen & ~(1 << kind) | source.frozen << kind
+    return is_repeated(kind, source)
+
+
+@kernel
 def accept_imu(line: Buffer, stamp_ns: int, values: Array, covariance: Array) -> int:
     """Put an IMU sample onto the timeline; see :func:`accept`."""
     verdict = judge_imu(line, stamp_ns, values, covariance)
     if line.count >= CAPACITY:
         verdict = OVERFLOW
+    taken = verdict in (OK, GAP, CLOCK_JUMP)
+    still = taken and watch_repetition(line, ACCELEROMETER, stamp_ns, values, 0)
+    steady = taken and watch_repetition(line, GYROSCOPE, stamp_ns, values, 3)
+    if verdict == OK and (still or steady):
+        verdict = UNCHANGED
     line.received[IMU] += 1
     line.verdicts[IMU, verdict] += 1
-    if verdict not in (OK, GAP, CLOCK_JUMP):
+    if not taken:
         return verdict
     if verdict == CLOCK_JUMP:
         clear_timeline(line)
@@ -141,8 +182,8 @@ def accept_imu(line: Buffer, stamp_ns: int, values: Array, covariance: Array) ->
     for i in range(6):
         event.values[i] = values[i]
     for i in range(3):
-        event.values[6 + i] = covariance[4 * i]
-        event.values[9 + i] = covariance[9 + 4 * i]
+        event.values[6 + i] = -1.0 if still else covariance[4 * i]
+        event.values[9 + i] = -1.0 if steady else covariance[9 + 4 * i]
     return verdict
 
 
@@ -274,7 +315,7 @@ def accept(
             zero: unknown.
 
     Returns:
-        One of the VERDICTS; all but OK, GAP and CLOCK_JUMP are refused.
+        One of the VERDICTS; all but OK, GAP and CLOCK_JUMP, and UNCHANGED of an IMU, are refused.
     """
     line = lines[0]
     stamp_ns -= round(1e9 * stated_delay_s(line.params.delay, kind))
@@ -286,6 +327,10 @@ def accept(
     first = 3 * width if kind == EXTERNAL_ATTITUDE else 0
     diagonal = covariance[first : first + width * min(values.size - 1, 2) + 1 : width]
     verdict = judge_measurement(line, kind, stamp_ns, values, diagonal)
+    if kind == ZERO_VELOCITY:
+        line.stood_ns = stamp_ns
+    elif verdict == OK and watch_repetition(line, kind, stamp_ns, values, 0):
+        verdict = UNCHANGED
     late = line.done > 0 and follows(line.events[line.done - 1], kind, stamp_ns)
     if verdict == OK and late and not go_back(line, kind, stamp_ns):
         verdict = TOO_LATE

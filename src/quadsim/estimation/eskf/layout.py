@@ -191,6 +191,7 @@ class Eskf(Record):
     field_W_T: Vector
     wind_W_mps: Annotated[Array, 2]
     covariance: Annotated[Array, N, N]
+    turns_unseen: int  # whether the newest rate is not measured
     w_S: Vector  # newest rate as measured
     w_variance: Vector
     f_S: Vector  # newest specific force as measured

@@ -18,6 +18,7 @@ from quadsim.base.parameters import dtype_of, pack
 from quadsim.estimation.eskf.alignment import new_eskf
 from quadsim.estimation.eskf.layout import SENSORS, DirectState, Eskf
 from quadsim.estimation.eskf.parameters import EstimatorParams
+from quadsim.estimation.eskf.repetition import SOURCES, Source
 
 #: Before every stamp.
 NEVER_NS = -(1 << 62)
@@ -36,7 +37,8 @@ DROP_FROM = 1024
 IMU = len(SENSORS)
 KINDS = (*SENSORS, "imu")
 
-#: What input validation says about a message; all but the first are counted, GAP is not refused.
+#: What input validation says about a message; all but the first are counted. GAP is not refused,
+#: nor is the time of an IMU sample of which a part is UNCHANGED.
 (
     OK,
     NOT_FINITE,
@@ -49,7 +51,8 @@ KINDS = (*SENSORS, "imu")
     GAP,
     CLOCK_JUMP,
     OUT_OF_RANGE,
-) = range(11)
+    UNCHANGED,
+) = range(12)
 VERDICTS = (
     "ok",
     "not_finite",
@@ -62,16 +65,17 @@ VERDICTS = (
     "gap",
     "clock_jump",
     "out_of_range",
+    "unchanged",
 )
 
 
 class Input(Record):
     """One message.
 
-    ``values`` are f, w and their variances of an IMU sample; the vector and the upper half of its
-    covariance of GNSS and external positions; the quaternion and the upper half of its covariance
-    of external attitudes; field, heading and vertical variance; or a number and its variance.
-    Standing still has none.
+    ``values`` are f, w and their variances of an IMU sample (below zero: it is not measured); the
+    vector and the upper half of its covariance of GNSS and external positions; the quaternion and
+    the upper half of its covariance of external attitudes; field, heading and vertical variance; or
+    a number and its variance. Standing still has none.
     """
 
     stamp_ns: int
@@ -116,6 +120,10 @@ class Buffer(Record):
     newest: int  # event, by arrival
     newest_imu_ns: int
     backward_in_row: int
+    sources: Annotated[Records[Source], len(SOURCES)]
+    frozen: int  # of them, as bits
+    moved: int  # whether the IMU has felt a motion
+    stood_ns: int  # when somebody last said that the vehicle stands
     snapshot_first: int  # a ring
     snapshot_count: int
     snapshots: Annotated[Records[Eskf], SNAPSHOTS]
@@ -239,5 +247,5 @@ def new_timeline(params: EstimatorParams, blind: bool = False) -> NDArray[np.rec
     line["state"] = new_eskf(line["params"])
     line["blind"] = int(blind)
     line["motion"]["q_WB"][0] = line["motion"]["q_WS"][0] = 1.0
-    line["newest_imu_ns"] = NEVER_NS
+    line["newest_imu_ns"] = line["stood_ns"] = NEVER_NS
     return lines

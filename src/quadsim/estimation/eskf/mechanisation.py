@@ -43,8 +43,8 @@ class ImuInput(NamedTuple):
 
 @kernel
 def or_default(variance: Vec3, density: float, period_s: float) -> Vec3:
-    """The message's variances, or those of a density where all are zero (unknown)."""
-    if variance[0] == 0.0 and variance[1] == 0.0 and variance[2] == 0.0:
+    """The message's variances, or those of a density where all are zero or less (unknown)."""
+    if variance[0] <= 0.0 and variance[1] <= 0.0 and variance[2] <= 0.0:
         default = density * density / period_s
         return (default, default, default)
     return variance
@@ -237,6 +237,9 @@ def predict(state: Eskf, params: EstimatorParams, stamp_ns: int, imu: ImuInput) 
     store(state.f_S, f_S)
     store(state.w_S, w_S)
     f_known, w_known = known_noise(state, params, f_variance, w_variance)
+    if state.turns_unseen == 1:  # that of one moment
+        rate = params.gate.gap_rate_radps
+        w_known = (rate * rate, rate * rate, rate * rate)
     store(state.w_variance, w_known)
     if state.running == 0 or state.realigning == 1:
         add_sample(state.alignment, f_S, w_S, f_known, w_known, interval_s)

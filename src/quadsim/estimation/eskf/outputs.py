@@ -48,6 +48,8 @@ def eskf_odometry(state: Eskf, params: EstimatorParams, odometry: Odometry) -> N
     r_B = vec3(params.mount.imu_position_B_m)
     bias_S = add(vec3(state.gyro_bias_S), scale(share, column(covariance, BG)))
     w_B = rotate(q_BS, subtract(vec3(state.w_S), bias_S))
+    if state.turns_unseen == 1:
+        w_B = (0.0, 0.0, 0.0)  # to the bit: nothing is known of it
     odometry.stamp_ns = state.stamp_ns
     store(odometry.q_WB, q_WB)
     store(odometry.w_B, w_B)

@@ -144,7 +144,8 @@ def reach_sample(line: Buffer, sample: Input) -> float:
     state, motion, values = line.state, line.motion, sample.values
     w_S, w_variance = triple(values, 3), triple(values, 9)
     if motion.running == 0:
-        if predict_or_align(state, line.params, sample.stamp_ns, imu_input(values)):
+        imu = imu_input(state, line.params, values)
+        if predict_or_align(state, line.params, sample.stamp_ns, imu):
             start_direct(line)
             return -1.0
         return 0.0

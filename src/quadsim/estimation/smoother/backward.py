@@ -39,6 +39,7 @@ from quadsim.estimation.eskf.driver import (
     JOIN,
     PREDICT,
     StepLog,
+    imu_input,
     log_state,
     process,
     triple,
@@ -63,7 +64,7 @@ from quadsim.estimation.eskf.layout import (
     V,
 )
 from quadsim.estimation.eskf.measurement_buffer import IMU, NEVER_NS, Buffer, Input
-from quadsim.estimation.eskf.mechanisation import known_noise, mechanise
+from quadsim.estimation.eskf.mechanisation import ImuInput, known_noise, mechanise
 from quadsim.estimation.eskf.outputs import eskf_odometry, transpose
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.eskf.propagation import propagate
@@ -158,10 +159,10 @@ def run_back(state: Eskf, params: EstimatorParams, i: int, flight: SmoothedFligh
         dt_s = (state.stamp_ns - events[j].stamp_ns) * 1e-9
         if dt_s > 1.5 * state.period_s or (start_ns - events[j].stamp_ns) * 1e-9 > BACK_S:
             return
-        values = events[i].values
-        f_variance, w_variance = known_noise(state, params, triple(values, 6), triple(values, 9))
-        f_S = subtract(triple(values, 0), vec3(state.accel_bias_S))
-        w_S = subtract(triple(values, 3), vec3(state.gyro_bias_S))
+        imu = imu_input(state, params, events[i].values)
+        f_variance, w_variance = known_noise(state, params, imu.f_variance, imu.w_variance)
+        f_S = subtract(imu.f_S, vec3(state.accel_bias_S))
+        w_S = subtract(imu.w_S, vec3(state.gyro_bias_S))
         gravity_mps2 = gravity_at(params, state.p_W[2] - 0.5 * dt_s * state.v_W[2])
         p_W, v_W, q_WS, q_mid, f_W = mechanise(
             vec3(state.p_W), vec3(state.v_W), quat(state.q_WS), f_S, w_S, gravity_mps2, -dt_s
@@ -336,10 +337,10 @@ def back_over_transition(
 
 
 @kernel
-def back_over_prediction(adjoint: Adjoint, before: Eskf, values: Array, dt_s: float) -> None:
+def back_over_prediction(adjoint: Adjoint, before: Eskf, imu: ImuInput, dt_s: float) -> None:
     """Adjoint before the step that an IMU sample took from the state ``before``."""
-    f_S = subtract(triple(values, 0), vec3(before.accel_bias_S))
-    w_S = subtract(triple(values, 3), vec3(before.gyro_bias_S))
+    f_S = subtract(imu.f_S, vec3(before.accel_bias_S))
+    w_S = subtract(imu.w_S, vec3(before.gyro_bias_S))
     _, _, _, q_mid, f_W = mechanise(
         vec3(before.p_W), vec3(before.v_W), quat(before.q_WS), f_S, w_S, 0.0, dt_s
     )
@@ -508,9 +509,9 @@ def backward(
             adjoint.vector[:] = 0.0
             adjoint.matrix[:, :] = 0.0
         elif step.kind == PREDICT:
-            back_over_prediction(
-                adjoint, log.points[k - 1], flight.events[step.event].values, step.dt_s
-            )
+            before = log.points[k - 1]
+            imu = imu_input(before, params, flight.events[step.event].values)
+            back_over_prediction(adjoint, before, imu, step.dt_s)
         elif step.kind == AGE:
             back_over_ageing(adjoint, point.n, step.decay)
         elif step.kind == FUSE:

@@ -316,12 +316,15 @@ class AutopilotNode(QuadsimNode):
         self.manager.take_battery(stamp_ns, float(message.percentage), float(message.voltage))
 
     def _on_reports(self, message: Any) -> None:
-        """Which sensors the estimator of this vehicle rejects."""
+        """Which sensors the estimator of this vehicle rejects, and which repeat one value."""
         estimator = f"{self.get_namespace().rstrip('/')}/estimator"
         for status in message.status:
             if status.name == estimator:
-                rejected = values_of(status).get("rejected", "")
-                self.manager.take_rejected([rejected] if rejected else [])
+                values = values_of(status)
+                rejected, repeating = values.get("rejected", ""), values.get("repeating", "")
+                self.manager.take_rejected(
+                    [rejected] if rejected else [], repeating.split(", ") if repeating else []
+                )
 
     def _on_mission(self, payload: bytes) -> None:
         """Take a new mission, disarmed; its own comes back on the same topic."""

@@ -17,7 +17,13 @@ from quadsim.base.parts import PART_FAILED, Part, PartError
 from quadsim.estimation import make_estimator
 from quadsim.estimation.assumptions import Unknown, date_year_of
 from quadsim.estimation.eskf.parameters import EstimatorParams
-from quadsim.estimation.interface import BlindIns, ErrorStateEkf, Estimator
+from quadsim.estimation.interface import (
+    TAKEN,
+    BlindIns,
+    ErrorStateEkf,
+    Estimator,
+    repeating_sensors,
+)
 from quadsim.estimation.own import OwnEstimator
 from quadsim.geometry.geodesy import Datum
 from quadsim.ros.messages.cdr import MessageError, Reader, stamp_of
@@ -53,8 +59,6 @@ from quadsim.wire.encode import Template
 
 BLIND_PERIOD_NS = 20_000_000
 WATCH_PERIOD_S = 0.1
-#: What the filter says of an IMU sample that it used.
-TAKEN = ("ok", "gap", "clock_jump")
 AnyEstimator = Estimator | OwnEstimator
 ANEW = "the estimators begin anew"
 IMU_FIELDS = ("f", "w", "f_covariance", "w_covariance")
@@ -117,7 +121,7 @@ class EstimatorNode(QuadsimNode):
         self.listen(topics.EVENTS, self._resets.hear, raw=False)
         self.when_time_goes_back(self._on_time_back, ANEW)
         self._watch = ImuWatch(node_params.imu_timeout_s, self.simulated)
-        self._trouble = ""
+        self._trouble, self._frozen = "", 0
         self.wall_timer(WATCH_PERIOD_S, self._look)
 
     def _make_beside(
@@ -437,7 +441,15 @@ class EstimatorNode(QuadsimNode):
         )
 
     def _look(self) -> None:
-        """Look after the IMU; what changes is said at once."""
+        """Look after the IMU and after sensors that repeat; what changes is said at once."""
+        frozen = int(self.filter.lines["frozen"][0])
+        if frozen != self._frozen:
+            begun = repeating_sensors(frozen & ~self._frozen)
+            self._frozen = frozen
+            if begun:
+                names = ", ".join(begun)
+                self.get_logger().warning(f"one value to the bit, again and again: {names}")
+            self.report()
         trouble = self._trouble_now()
         kind = trouble.split(" for ")[0]
         if kind != self._trouble:

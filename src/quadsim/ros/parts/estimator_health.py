@@ -49,7 +49,7 @@ def judge_estimate(
     if trouble:
         found.append((WARN if trouble.startswith(MEANT) else ERROR, trouble))
     status = str(values["status"])
-    if status.startswith("rejects"):
+    if status.startswith(("rejects", "repeats")):
         found.append((WARN, status))
     elif status != "running" and not found:
         found.append((LEVELS.get(status, ERROR), status))

@@ -1,0 +1,198 @@
+"""A sensor that repeats one value to the bit does not measure; one that repeats by right does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from quadsim.estimation import ErrorStateEkf, EstimatorParams
+from quadsim.estimation.eskf.repetition import SOURCES
+from quadsim.estimation.interface import repeating_sensors
+from quadsim.geometry.geodesy import Datum
+from quadsim.sensors.faults import FaultParams
+from quadsim.sim.closed_loop import ClosedLoop
+from quadsim.sim.scenario import load_scenario
+
+G = 9.80665
+DATUM = Datum()
+IMU_NS = 5_000_000
+
+
+def repeating(estimator):
+    return repeating_sensors(int(estimator.lines["frozen"][0]))
+
+
+def circle(t):
+    """Position and specific force, level, of a circle of 2 m at 1 rad/s."""
+    p_W = np.array([2.0 * np.sin(t), 2.0 * np.cos(t), 5.0])
+    return p_W, np.array([-p_W[0], -p_W[1], G])
+
+
+def fly_poses(spoil, duration_s=12.0, seed=3):
+    """An estimator flown on poses at 50 Hz, which may be spoiled; its errors over time."""
+    rng = np.random.default_rng(seed)
+    estimator = ErrorStateEkf(EstimatorParams(), DATUM)
+    verdicts, rows = [], []
+    for k in range(1, round(duration_s * 200)):
+        stamp_ns, t = k * IMU_NS, k * 0.005
+        p_W, f_S = circle(t)
+        estimator.imu(stamp_ns, f_S + rng.normal(0.0, 0.05, 3), rng.normal(0.0, 0.01, 3))
+        if k % 4 == 0:
+            turn = Rotation.from_rotvec(rng.normal(0.0, 0.003, 3)).as_quat()[[3, 0, 1, 2]]
+            pose = spoil(t, (p_W + rng.normal(0.0, 0.001, 3), turn))
+            verdicts.append((t, estimator.external_pose(stamp_ns, *pose)))
+        if estimator.running:
+            now = estimator.odometry()
+            rows.append((t, *(now.p_W - p_W), *np.sqrt(now.p_variance)))
+    return estimator, verdicts, np.array(rows)
+
+
+def test_a_pose_that_repeats_is_refused_and_the_filter_says_how_uncertain_it_becomes():
+    held = {}
+
+    def spoil(t, pose):
+        return held.setdefault("pose", pose) if 6.0 < t < 9.0 else pose
+
+    estimator, verdicts, rows = fly_poses(spoil)
+    frozen = [verdict for t, verdict in verdicts if 6.0 < t < 9.0]
+    assert frozen == ["ok"] + ["unchanged"] * (len(frozen) - 1)
+    assert {verdict for t, verdict in verdicts if not 6.0 < t < 9.0} == {"ok"}
+    assert estimator.counts["external_position_unchanged"] == len(frozen) - 1
+    assert estimator.state.starts == 1
+    assert estimator.state.recoveries == 0
+    t, error, sigma = rows[:, 0], rows[:, 1:4], rows[:, 4:7]
+    # the largest of 3 x 12 s of errors that change within a second stays below 4.5 sigma
+    assert (np.abs(error[t > 2.0]) < 4.5 * sigma[t > 2.0]).all()
+    assert sigma[(t > 8.9) & (t < 9.0)].min() > 0.1  # stale for 3 s
+    assert np.abs(error[t > 9.5]).max() < 0.05
+
+
+def test_poses_that_are_published_more_often_than_measured_are_taken_once():
+    held = {}
+
+    def spoil(t, pose):
+        return held.setdefault(int(t / 0.06 + 1e-6), pose)  # every third is new
+
+    estimator, verdicts, rows = fly_poses(spoil)
+    words = [verdict for t, verdict in verdicts if t > 1.0]
+    assert words.count("ok") == pytest.approx(len(words) / 3, abs=2)
+    assert "repeats" not in str(estimator.health()["status"])
+    assert np.abs(rows[rows[:, 0] > 2.0, 1:4]).max() < 0.05
+
+
+#: Of each sensor: rate, white noise over its step.
+BY_RIGHT = {
+    "pressure": (25.0, 0.3),
+    "range": (20.0, 0.5),
+    "gyroscope": (50.0, 0.5),
+    "accelerometer": (50.0, 0.5),
+    "magnetic_field": (20.0, 0.5),
+}
+
+
+@pytest.mark.parametrize("sensor", BY_RIGHT)
+def test_coarse_sensors_repeat_by_right_and_are_found_frozen_all_the_same(sensor):
+    rate_hz, noise = BY_RIGHT[sensor]
+    rng = np.random.default_rng(11)
+    estimator = ErrorStateEkf(EstimatorParams(), DATUM)
+    steps = {"pressure": 10.0, "range": 0.001, "gyroscope": 1e-3, "accelerometer": 5e-3}
+    step = steps.get(sensor, 3e-7)
+    held, repeats = {}, 0
+
+    def quantised(name, value, now):
+        if name != sensor:
+            return value + rng.normal(0.0, 0.01 * max(abs(np.max(value)), 0.01), np.shape(value))
+        read = step * np.round((value + rng.normal(0.0, noise * step, np.shape(value))) / step)
+        return held.setdefault("value", read) if now >= 60.0 else read
+
+    before, found_s = None, None
+    for k in range(1, round(66.0 * rate_hz)):
+        t, stamp_ns = k / rate_hz, round(k * 1e9 / rate_hz)
+        f_S = quantised("accelerometer", np.array([0.0, 0.0, G]), t)
+        w_S = quantised("gyroscope", np.zeros(3), t)
+        estimator.imu(stamp_ns, f_S, w_S)
+        read = {"accelerometer": f_S, "gyroscope": w_S}.get(sensor)
+        if sensor == "pressure":
+            read = quantised(sensor, 94003.0, t)
+            estimator.pressure(stamp_ns, float(read))
+        elif sensor == "range":
+            read = quantised(sensor, 2.0003, t)
+            estimator.range(stamp_ns, float(read))
+        elif sensor == "magnetic_field":
+            read = quantised(sensor, np.array([1e-7, 2.15e-5, -4.3e-5]), t)
+            estimator.magnetic_field(stamp_ns, read)
+        repeats += before is not None and t < 60.0 and np.array_equal(before, read)
+        before = read
+        if t < 60.0:
+            assert not repeating(estimator), t
+        elif found_s is None and repeating(estimator):
+            assert repeating(estimator) == [sensor]
+            found_s = t - 60.0
+    assert repeats > 5.0  # it does repeat
+    assert found_s is not None
+    assert found_s < 5.0
+
+
+def test_noiseless_sensors_at_rest_repeat_by_right():
+    estimator = ErrorStateEkf(EstimatorParams(), DATUM)
+    at_rest = DATUM.to_geodetic(np.zeros(3))
+    for k in range(1, 2000):
+        verdicts = [estimator.imu(k * IMU_NS, (0.0, 0.0, G), np.zeros(3))]
+        if k % 20 == 0:
+            verdicts.append(estimator.gnss_position(k * IMU_NS, at_rest, 0.01 * np.eye(3)))
+            verdicts.append(estimator.magnetic_field(k * IMU_NS, (0.0, 2.15e-5, -4.3e-5)))
+            verdicts.append(estimator.pressure(k * IMU_NS, 95000.0))
+        assert set(verdicts) == {"ok"}
+    assert estimator.running
+    assert estimator.health()["status"] == "running"
+
+
+def test_a_frozen_gyroscope_turns_nothing_and_leaves_the_attitude_uncertain():
+    rng = np.random.default_rng(5)
+    estimator = ErrorStateEkf(EstimatorParams(), DATUM)
+    for k in range(1, 1000):
+        w_S = rng.normal(0.0, 0.01, 3) if k < 900 else np.array([0.8, 0.0, 0.0])
+        estimator.imu(k * IMU_NS, np.array([0.0, 0.0, G]) + rng.normal(0.0, 0.05, 3), w_S)
+        if k % 20 == 0:
+            estimator.gnss_position(k * IMU_NS, DATUM.to_geodetic(rng.normal(0.0, 0.3, 3)))
+            estimator.magnetic_field(k * IMU_NS, (0.0, 2.15e-5, -4.3e-5))
+        if k == 899:
+            tilt = np.sqrt(estimator.odometry().attitude_variance[0])
+    assert repeating(estimator) == ["gyroscope"]
+    assert estimator.health()["status"] == "repeats gyroscope"
+    odometry = estimator.odometry()
+    np.testing.assert_array_equal(odometry.w_B, 0.0)
+    # 0.8 rad/s for the five samples in which it was not known: 0.02 rad
+    assert abs(2.0 * odometry.q_WB[1]) < 0.03
+    # a rate of 0.5 rad/s that lasts 1 s walks by 0.5 rad per root of a second: 0.35 rad in 0.49 s,
+    # of which the fixes tell a part
+    grown = np.sqrt(odometry.attitude_variance[0] - tilt**2)
+    assert 0.1 < grown < 0.4
+    assert estimator.twist_covariance()[3, 3] == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("channel", ["gyro", "accel", ""])
+def test_an_imu_that_is_frozen_for_a_moment_ends_in_a_landing(channel):
+    for seed in (1, 2):
+        loop = ClosedLoop(load_scenario("square", seed=seed))
+        loop.fail_sensor("imu", FaultParams("frozen", 8.0 + seed, 0.3, channel=channel))
+        loop.fly()
+        assert not loop.crashed
+        names = [event.name for event in loop.events]
+        assert "sensor repeats" in names
+        assert loop.manager.state == "disarmed"
+
+
+def test_a_vehicle_with_a_frozen_sensor_does_not_arm():
+    for kind, name in (("imu", "gyroscope"), ("gnss", "gnss_position")):
+        loop = ClosedLoop(load_scenario("square", seed=3, duration_s=4.0))
+        loop.fail_sensor(kind, FaultParams("frozen", 0.5))
+        loop.held = True
+        loop.fly(ends=lambda loop: loop.stamp_ns >= 3e9)
+        loop.held = False
+        loop.fly()
+        refused = [event.message for event in loop.events if event.name == "arming refused"]
+        assert refused
+        assert name in refused[0], SOURCES
+        assert loop.manager.state == "disarmed"
