@@ -46,7 +46,6 @@ from quadsim.estimation.eskf.parameters import DelayParams
 from quadsim.estimation.eskf.repetition import (
     ACCELEROMETER,
     GYROSCOPE,
-    NOISELESS,
     is_repeated,
     watch_source,
 )
@@ -151,8 +150,8 @@ def watch_repetition(line: Buffer, kind: int, stamp_ns: int, values: Array, firs
         force = norm(add(vec3(state.pushing_S), hover_S)) - gravity_mps2
         turns = norm(vec3(state.turning_S)) > STILL_RATE_RADPS
         line.moved = int(turns or abs(force) > STILL_FORCE_MPS2)
-    stands = source.noiseless >= NOISELESS and stamp_ns - line.stood_ns < STOOD_NS
-    watch_source(source, kind, values, first, stands or line.moved == 0)
+    stands = stamp_ns - line.stood_ns < STOOD_NS
+    watch_source(source, kind, values, first, line.moved == 0, stands)
     line.frozen = line.frozen & ~(1 << kind) | source.frozen << kind
     return is_repeated(kind, source)
 

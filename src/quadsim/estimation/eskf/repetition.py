@@ -62,12 +62,16 @@ def is_whole(kind: int) -> bool:
 
 @kernel
 def is_repeated(kind: int, source: Source) -> bool:
-    """Whether the newest value is no measurement."""
-    return bool(source.frozen == 1 or (is_whole(kind) and source.run > 0))
+    """Whether the newest value is refused; of coarse sensors none is, they are gated."""
+    if is_whole(kind):
+        return bool(source.run > 0)
+    return bool(kind >= ACCELEROMETER and source.frozen == 1)
 
 
 @kernel
-def watch_source(source: Source, kind: int, values: Array, first: int, rests: bool) -> None:
+def watch_source(
+    source: Source, kind: int, values: Array, first: int, rests: bool, stands: bool
+) -> None:
     """Take a value, and judge whether the sensor is frozen.
 
     Args:
@@ -75,7 +79,8 @@ def watch_source(source: Source, kind: int, values: Array, first: int, rests: bo
         kind: index of SOURCES.
         values: of the message.
         first: index of the sensor's first number in them; there are four at most.
-        rests: whether the vehicle has not moved yet, or is known to stand.
+        rests: whether the vehicle has not moved yet.
+        stands: whether it is known to stand.
     """
     change, size = 0.0, min(values.size - first, 3 if kind >= ACCELEROMETER else 4)
     for i in range(size):
@@ -86,7 +91,9 @@ def watch_source(source: Source, kind: int, values: Array, first: int, rests: bo
         return
     if change == 0.0:
         source.run += 1
-        if rests and (source.changes == 0 or source.noiseless >= NOISELESS):
+        coarse = kind < ACCELEROMETER and not is_whole(kind)
+        still = stands and (coarse or source.noiseless >= NOISELESS)
+        if still or (rests and source.changes == 0):
             source.run = source.frozen = 0
             source.noiseless += 1
             return
