@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 from flight_findings import fly
@@ -15,39 +16,40 @@ from quadsim.base.errors import InputError
 #: What everybody flies.
 PLAIN = {"vehicle": "x500", "sensors": "default"}
 #: What goes whole, or a part at a time; of the mission the first and the last item stay.
-DROPPED = ("start", "autopilot", "environment", "believed", "faults", "events", "mission")
+DROPPED = ("mission", "start", "autopilot", "faults", "events", "believed", "environment")
 
 
-def _parts(value: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
-    """Paths of what can be dropped, the larger before its parts."""
+def _paths(value: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
+    """Paths of what can be dropped, the larger before its parts, of a list the last first."""
     if path[0] != "mission":
         yield path
     if isinstance(value, dict) and path[0] in ("environment", "believed"):
         for name in value:
-            yield from _parts(value[name], *path, name)
+            yield from _paths(value[name], *path, name)
     elif isinstance(value, list) and len(path) == 1:
         inner = range(1, len(value) - 1) if path[0] == "mission" else range(len(value))
-        yield from ((*path, i) for i in inner)
+        yield from ((*path, i) for i in reversed(inner))
 
 
-def simpler(content: Content) -> Iterator[Content]:
-    """Contents with one factor less."""
-    for path in [
-        path for name in DROPPED if name in content for path in _parts(content[name], name)
-    ]:
-        result = deepcopy(content)
-        target: Any = result
+def _without(content: Content, path: tuple[Any, ...]) -> Content:
+    """A content without one part, and without what is empty then; the same if it is not there."""
+    result = deepcopy(content)
+    target: Any = result
+    with suppress(KeyError, IndexError):
         for name in path[:-1]:
             target = target[name]
         del target[path[-1]]
-        yield {name: value for name, value in result.items() if value not in ([], {})}
-    yield from ({**content, name: value} for name, value in PLAIN.items() if content[name] != value)
+    return {name: value for name, value in result.items() if value not in ([], {})}
 
 
 def shrink(content: Content, kind: str) -> Content:
     """The smallest content that still shows a finding, found greedily."""
-    for candidate in simpler(content):
+    names = [name for name in DROPPED if name in content]
+    steps = [partial(_without, path=path) for name in names for path in _paths(content[name], name)]
+    before = content
+    for step in [*steps, *(lambda now, k=key: now | {k: PLAIN[k]} for key in PLAIN)]:
+        candidate = step(content)
         with suppress(InputError):  # a part that another one needs
-            if kind in fly(candidate).kinds:
-                return shrink(candidate, kind)
-    return content
+            if candidate != content and kind in fly(candidate).kinds:
+                content = candidate
+    return content if content == before else shrink(content, kind)

@@ -23,6 +23,8 @@ from quadsim.sim.log import ERROR, WARN, FlightLog
 SIGMAS, LASTS_S = 6.0, 2.0
 #: Time between two looks at the status, s.
 LOOK_S = 0.1
+#: Who has not armed until then does not.
+NOT_ARMED_S = 60.0
 #: What matters, and its unit: beside the way that a mission plans, the height of a low hover, a
 #: walking pace, 0.5 m/s^2 that a level vehicle does not know of, a course that is off by a sixth.
 MATERIAL: Mapping[str, tuple[float, str]] = {
@@ -112,8 +114,10 @@ def judge_end(log: FlightLog) -> Findings:
         kinds["crash"] = f"{crash.message}, {crash.stamp_ns * 1e-9:.1f} s"
     elif failed := FAILSAFES & ends.keys():
         kinds["failsafe"] = ends[min(failed)].message
-    elif "timeout" in ends and (flew or not cause):  # who does not arm and says why is honest
+    elif "timeout" in ends:
         kinds["timeout"] = ends["timeout"].message
+    elif not flew and not cause:  # who does not arm and says why is honest
+        kinds["timeout"] = "it never armed, without a word"
     return Findings(kinds, cause, flew)
 
 
@@ -126,7 +130,7 @@ def fly(content: Mapping[str, Any]) -> Findings:
     def look(now: ClosedLoop) -> bool:
         if now.stamp_ns - fine[-1][0] >= LOOK_S * 1e9:
             fine.append((now.stamp_ns, status_of(state, recovery_s) == "running"))
-        return False
+        return not now.manager.armed and 0.0 < now.stamp_ns * 1e-9 - NOT_ARMED_S < 1.0
 
     try:
         log = loop.fly(ends=look)
