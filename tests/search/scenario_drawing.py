@@ -7,7 +7,7 @@ the vehicle can hold, the suite one with which the filter flies, and the autopil
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,9 @@ class Draw:
 
     def vector(self, size: float, digits: int = 3) -> list[float]:
         return [self.number(-size, size, digits) for _ in range(3)]
+
+    def shares(self, size: float, count: int) -> list[float]:
+        return [float(f"{size * self.number(-1, 1):.3g}") for _ in range(count)]
 
     def one_of(self, *items: Any) -> Any:
         return items[int(self.rng.integers(len(items)))]
@@ -179,20 +182,16 @@ def _sensor_fault(draw: Draw, suite: str) -> Content:
         fault["duration_s"] = draw.scale(0.2, 20.0)
     if kind in ("stuck", "frozen", "bias") and channel:
         fault["channel"] = channel
-    if kind == "stuck":
-        fault["value"] = [draw.one_of(0.0, high) if stuck is None else stuck]
-    elif kind == "noisier":
-        fault["value"] = [draw.scale(2.0, 30.0)]
-    elif kind == "bias":
-        size = draw.scale(low, high)
-        fault["value"] = [float(f"{size * draw.number(-1, 1):.3g}") for _ in range(count)]
-    elif kind == "dropout":
-        fault["value"] = [draw.number(0.1, 1.0)]
-    elif kind == "delay":
-        fault["value"] = [draw.scale(0.002, 0.04) if sensor == "imu" else draw.scale(0.01, 0.4)]
-    elif kind == "spoofing":
-        fault["value"] = draw.vector(2.0, 2)
-    return fault
+    most_s = 0.4 if sensor != "imu" else 0.04
+    values: Mapping[str, Callable[[], list[float]]] = {
+        "stuck": lambda: [draw.one_of(0.0, high) if stuck is None else stuck],
+        "noisier": lambda: [draw.scale(2.0, 30.0)],
+        "bias": lambda: draw.shares(draw.scale(low, high), count),
+        "dropout": lambda: [draw.number(0.1, 1.0)],
+        "delay": lambda: [draw.scale(0.01 if sensor != "imu" else 0.002, most_s)],
+        "spoofing": lambda: draw.vector(2.0, 2),
+    }
+    return fault | ({"value": values[kind]()} if kind in values else {})
 
 
 def _event(draw: Draw, vehicle: VehicleParams, held_mps: float) -> Content:

@@ -79,6 +79,9 @@ _KEYS = {
     "gravity_mps2": "gravity_mps2",
 }
 
+#: Deviations that an installer states who errs: of a mount, of a lever arm, of the declination.
+MOUNT_SIGMA_DEG, LEVER_SIGMA_M, DECLINATION_SIGMA_DEG = 0.5, 0.03, 2.0
+
 
 def believed_airframe(
     airframe: AirframeParams, mass_ratio: float, believed: BelievedParams
@@ -177,6 +180,26 @@ def _mistake(found: dict[str, Any], believed: BelievedParams) -> None:
         found[turned] = _turned(found[turned], believed.imu_roll_pitch_yaw_deg)
     found["gravity_mps2"] += believed.gravity_mps2
     found["magnetic_field_W_T"] = _field(found["magnetic_field_W_T"], believed)
+    found |= _deviations(found, believed)
+
+
+def _deviations(found: Mapping[str, Any], believed: BelievedParams) -> dict[str, float]:
+    """How well an installer says that what errs is known; it does not depend on the error."""
+    told: dict[str, float] = {}
+    if believed.imu_roll_pitch_yaw_deg != ZERO:
+        told["mount.imu_sigma_deg"] = MOUNT_SIGMA_DEG
+    if believed.imu_position_B_m != ZERO:
+        told["mount.imu_sigma_m"] = LEVER_SIGMA_M
+    if believed.imu_position_B_m != ZERO or believed.antenna_position_B_m != ZERO:
+        told["start.lever_arm_m"] = LEVER_SIGMA_M
+    if believed.imu_position_B_m != ZERO or believed.rangefinder_position_B_m != ZERO:
+        offset_m = found.get("noise.range_offset_m", 0.0)
+        told["noise.range_offset_m"] = math.hypot(offset_m, LEVER_SIGMA_M)
+    if believed.declination_deg or believed.inclination_deg:
+        level_T = math.hypot(*found["magnetic_field_W_T"][:2])
+        field_T = found.get("start.field_T", 0.0)
+        told["start.field_T"] = math.hypot(field_T, math.radians(DECLINATION_SIGMA_DEG) * level_T)
+    return told
 
 
 def _of_world(environment: EnvironmentParams, flat_ground: bool) -> dict[str, Any]:

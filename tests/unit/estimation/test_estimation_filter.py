@@ -337,6 +337,29 @@ def test_covariances_are_those_of_the_published_frames() -> None:
         np.testing.assert_allclose(odometry.v_variance, world, rtol=0.0, atol=1e-8)
 
 
+def test_a_mount_that_is_known_to_a_degree_turns_pose_and_twist(in_order: ErrorStateEkf) -> None:
+    """R_WB D for a small turn D about the body: J of attitude is R, of velocity in B is [v_B]x."""
+    exact = [in_order.pose_covariance(), in_order.twist_covariance()]
+    sigma_rad = math.radians(1.0)
+    lines = in_order.lines.copy()
+    lines["params"]["mount"]["imu_sigma_deg"] = 1.0
+    lines["params"]["mount"]["imu_sigma_m"] = 0.02
+    lines["state"]["v_W"] = (3.0, -2.0, 1.0)
+    moving = in_order.lines.copy()
+    moving["state"]["v_W"] = (3.0, -2.0, 1.0)
+    pose = in_order.covariance_of_pose(lines) - exact[0]
+    twist = in_order.covariance_of_twist(lines) - in_order.covariance_of_twist(moving)
+    R_WS, R_BS = (
+        Rotation.from_quat(np.roll(in_order.state[name], -1)) for name in ("q_WS", "q_BS")
+    )
+    v_B = (R_BS * R_WS.inv()).apply((3.0, -2.0, 1.0))
+    J = np.array([[0, -v_B[2], v_B[1]], [v_B[2], 0, -v_B[0]], [-v_B[1], v_B[0], 0]])
+    expected = np.diag([0.02**2] * 3 + [sigma_rad**2] * 3)
+    np.testing.assert_allclose(pose, expected, atol=1e-15)
+    np.testing.assert_allclose(twist[:3, :3], sigma_rad**2 * J @ J.T, atol=1e-12)
+    np.testing.assert_allclose(twist[3:], 0.0, atol=1e-15)
+
+
 def test_blind_navigation_starts_alike_and_drifts_with_its_covariance(
     in_order: ErrorStateEkf,
 ) -> None:

@@ -106,6 +106,26 @@ def test_an_error_of_what_was_set_is_refused():
         load_scenario("square", changes)
 
 
+def test_who_errs_says_how_well_it_is_known():
+    """By kind: a deviation that does not depend on the error, on top of the device's own."""
+    plain = load_scenario("square").estimator
+    assert (plain.mount.imu_sigma_deg, plain.start.lever_arm_m) == (0.0, 0.0)
+    for size in (0.1, 1.0):
+        found = load_scenario("square", {"believed.imu_roll_pitch_yaw_deg": [0.0, size, 0.0]})
+        assert found.estimator.mount.imu_sigma_deg == 0.5
+        assert found.estimator.start == plain.start
+    found = load_scenario("square", {"believed.imu_position_B_m": [0.0, 0.01, 0.0]}).estimator
+    assert (found.start.lever_arm_m, found.mount.imu_sigma_m) == (0.03, 0.03)
+    assert found.noise.range_offset_m == pytest.approx(math.hypot(plain.noise.range_offset_m, 0.03))
+    changes = {"believed.declination_deg": 1.0, "estimator.noise.range_offset_m": 0.5}
+    changes["believed.rangefinder_position_B_m"] = [0.0, 0.0, 0.1]
+    found = load_scenario("square", changes).estimator
+    level_T = math.hypot(*plain.magnetic_field_W_T[:2])
+    expected_T = math.hypot(plain.start.field_T, math.radians(2.0) * level_T)
+    assert found.start.field_T == pytest.approx(expected_T)
+    assert found.noise.range_offset_m == 0.5
+
+
 def test_errors_of_the_field_turn_it():
     scenario = load_scenario("square")
     plain = np.array(scenario.estimator.magnetic_field_W_T)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,7 +26,20 @@ from quadsim.geometry.rotation import (
     to_matrix,
     unrotate,
 )
-from quadsim.geometry.vector import add, cross, scale, store, subtract, vec3
+from quadsim.geometry.vector import add, cross, dot, scale, store, subtract, vec3
+
+
+@kernel
+def mount_variance(params: EstimatorParams) -> float:
+    """Variance of the turn of ``base_link`` against the IMU about each axis, rad^2."""
+    sigma = math.radians(params.mount.imu_sigma_deg)
+    return sigma * sigma
+
+
+@kernel
+def place_variance(params: EstimatorParams) -> float:
+    """Variance of the IMU's place in ``base_link`` along each axis, m^2."""
+    return params.mount.imu_sigma_m * params.mount.imu_sigma_m
 
 
 @kernel
@@ -57,9 +72,10 @@ def eskf_odometry(state: Eskf, params: EstimatorParams, odometry: Odometry) -> N
         p, v, theta = covariance[P + i], covariance[V + i], covariance[THETA + i]
         odometry.p_W[i] = state.p_W[i] + share * p[GNSS_TIME]
         odometry.v_W[i] = state.v_W[i] + share * v[GNSS_TIME]
-        odometry.p_variance[i] = p[P + i] - certain * p[GNSS_TIME] ** 2
+        odometry.p_variance[i] = p[P + i] - certain * p[GNSS_TIME] ** 2 + place_variance(params)
         odometry.v_variance[i] = v[V + i] - certain * v[GNSS_TIME] ** 2
         odometry.attitude_variance[i] = theta[THETA + i] - certain * theta[GNSS_TIME] ** 2
+        odometry.attitude_variance[i] += mount_variance(params)
     odometry.attitude_variance[2] += heading_doubt(state)
     if r_B[0] == 0.0 and r_B[1] == 0.0 and r_B[2] == 0.0:
         return
@@ -75,6 +91,7 @@ def eskf_odometry(state: Eskf, params: EstimatorParams, odometry: Odometry) -> N
         h[P + i] = 1.0
         put_cross(h, THETA, i, lever_W)
         variance = times_row(covariance, state.n, h, ph)
+        variance += place_variance(params)
         odometry.p_variance[i] = variance - certain * ph[GNSS_TIME] ** 2
         h[:] = 0.0
         h[V + i] = 1.0
@@ -172,6 +189,9 @@ def pose_covariance(lines: Records[Buffer]) -> NDArray[np.float64]:
     sandwich(J, state.covariance, out)
     take_off(J, state, out)
     out[5, 5] += heading_doubt(state)
+    for i in range(3):
+        out[i, i] += place_variance(params)
+        out[3 + i, 3 + i] += mount_variance(params)
     return out
 
 
@@ -220,4 +240,9 @@ def twist_covariance(lines: Records[Buffer]) -> NDArray[np.float64]:
     for c in range(3):
         noise[c, c] = state.w_variance[c]
     sandwich(G, noise, out)
+    mount = mount_variance(params)  # turns the velocity in the body's axes
+    for i in range(3):
+        out[i, i] += mount * dot(v_B, v_B)
+        for c in range(3):
+            out[i, c] -= mount * v_B[i] * v_B[c]
     return out

@@ -103,6 +103,12 @@ class MountingParams:
     imu_roll_pitch_yaw_deg: Annotated[
         Vec3, Spec("attitude of the IMU's axes", "deg", ge=-180.0, le=180.0)
     ] = (0.0, 0.0, 0.0)
+    imu_sigma_deg: Annotated[
+        float, Spec("how well that attitude is known, about each axis", "deg", ge=0.0, le=45.0)
+    ] = 0.0
+    imu_sigma_m: Annotated[
+        float, Spec("how well its position is known, along each axis", "m", ge=0.0, le=10.0)
+    ] = 0.0
     antenna_position_B_m: Annotated[Vec3, Spec("of the GNSS antenna", "m", ge=-10.0, le=10.0)] = (
         0.0,
         0.0,
