@@ -105,10 +105,10 @@ NODES = sorted(
 
 def version() -> str:
     """The version, which stands in the package alone."""
-    text = (ROOT / "src" / NAME / "__init__.py").read_text(encoding="utf-8")
+    text = (ROOT / "src" / NAME / "_version.py").read_text(encoding="utf-8")
     found = re.search(r'^__version__ = "([^"]+)"$', text, re.MULTILINE)
     if found is None:
-        raise SystemExit("setup.py: no __version__ in src/quadsim/__init__.py")
+        raise SystemExit("setup.py: no __version__ in src/quadsim/_version.py")
     return found.group(1)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from quadsim._version import __version__ as __version__
 from quadsim.base.kernel_folder import choose_folder
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from quadsim.base.compiled import kernel
     from quadsim.base.errors import FlightError, InputError, QuadsimError
     from quadsim.base.parts import PartError
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Controller",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quadsim import __version__
+from quadsim._version import __version__
 from quadsim.bag.metadata import FIELD
 from quadsim.bag.reading import Bag, open_bag
 from quadsim.base.errors import InputError

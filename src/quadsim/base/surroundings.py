@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from quadsim import __version__
+from quadsim._version import __version__
 from quadsim.base.errors import InputError
 
 LOCALHOST = "127.0.0.1"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from quadsim import __version__
+from quadsim._version import __version__
 from quadsim.base.files import share_dir
 from quadsim.base.python_processes import module_command
 from quadsim.base.surroundings import browser, installed_version, machine, versions

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from quadsim import __version__
+from quadsim._version import __version__
 from quadsim.base.errors import InputError, QuadsimError
 from quadsim.base.extras import EXTRAS, lacking
 from quadsim.cli.common import BAD_INPUT, FAILED, INTERRUPTED, one_line, say, status_of

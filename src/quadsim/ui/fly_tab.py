@@ -29,8 +29,6 @@ PUSHES = {
     "east": (1.0, 0.0, 0.0), "south_west": (-0.7, -0.7, 0.0), "south": (0.0, -1.0, 0.0),
     "south_east": (0.7, -0.7, 0.0),
 }  # fmt: skip
-#: Shares of a motor's thrust.
-MOTOR_STATES = {0.0: "lost", 0.5: "50 %", 0.8: "80 %", 1.0: "healthy"}
 #: Numbers that a fault gets where none are typed.
 FAULT_VALUES = {"noisier": "10", "bias": "1", "delay": "0.2", "spoofing": "1, 0, 0"}
 #: Faults of a GNSS receiver alone.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from quadsim import __version__
+from quadsim._version import __version__
 from quadsim.base.parameters import flatten, leaves, unflatten
 from quadsim.base.spec import Spec
 from quadsim.control.parameters import AutopilotParams

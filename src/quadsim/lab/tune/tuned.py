@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 import yaml
 from plotly.subplots import make_subplots
 
-from quadsim import __version__
+from quadsim._version import __version__
 from quadsim.analysis.report.figures import ESTIMATE, REFERENCE, finish_panels, thin
 from quadsim.base.parameters import from_mapping
 from quadsim.control.parameters import AutopilotParams
