@@ -295,7 +295,7 @@ def turn_heading(state: Eskf, off: float, variance: float, reason: int) -> None:
 
 @kernel
 def tells_heading(m_W: Vec3) -> bool:
-    """Whether a reference field, in T, has a horizontal part that says where north is."""
+    """Whether a field, in T, has a horizontal part that says where north is."""
     return bool(norm((m_W[0], m_W[1], 0.0)) >= LEAST_LEVEL * norm(m_W))
 
 

@@ -213,8 +213,8 @@ def fuse_magnetic_heading(
     bias of the noise's variance.
     """
     q_WS = quat(state.q_WS)
-    x, y, _ = rotate(q_WS, subtract(m_S, vec3(state.field_bias_S_T)))
-    if not tells_heading(vec3(params.magnetic_field_W_T)):
+    x, y, z = rotate(q_WS, subtract(m_S, vec3(state.field_bias_S_T)))
+    if not (tells_heading(vec3(params.magnetic_field_W_T)) and tells_heading((x, y, z))):
         return IGNORED
     east, north, up = vec3(state.field_W_T)
     innovation = wrap(atan2(north, east) - atan2(y, x))
