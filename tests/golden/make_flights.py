@@ -1,7 +1,7 @@
 """Fly the golden flights anew: ``.venv/bin/python tests/golden/make_flights.py``.
 
 Only when what they hold has to change: their figures are then others too, and whoever reads the
-change cannot tell a new flight from a new behaviour. See docs/golden.md.
+change cannot tell a new flight from a new behaviour. See tests/golden/README.md.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ RELATIVE = 1e-3
 #: Figures are in SI: a micrometre, a microradian is noise about zero.
 ABSOLUTE = 1e-6
 
-HEAD = "# Expected figures: see docs/golden.md, and rewrite them knowingly.\n"
+HEAD = "# Expected figures: see tests/golden/README.md, and rewrite them knowingly.\n"
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
