@@ -1,4 +1,4 @@
-"""Recorded flights and flights of the closed loop keep their figures; see tests/golden/README.md."""
+"""Flights recorded and of the closed loop keep their figures; see tests/golden/README.md."""
 
 from __future__ import annotations
 

@@ -7,6 +7,9 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import quadsim  # noqa: F401 - chooses the folder of the kernels before Numba is imported
+
+# isort: split
 from numba.core import event
 
 #: After its time-out a test that nothing could interrupt has so much longer, s.

@@ -268,7 +268,8 @@ def _of_magnetometer(device: Any, environment: EnvironmentParams) -> dict[str, A
     white = stated - constant - turned
     return {
         "noise.field_sigma_T": max(math.sqrt(max(white, 0.0)), LEAST_FIELD_SIGMA_T),
-        "start.field_T": FIELD_SIGMA_T,
+        # a fixed field is what the scenario says, and no model's
+        "start.field_T": FIELD_SIGMA_T if environment.magnetic_field == "model" else 0.0,
         "start.field_bias_T": device.turn_on_sigma_T,
         "noise.field_scale": device.scale_sigma,
         "noise.field_axes": device.cross_axis_sigma,

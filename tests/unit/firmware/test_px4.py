@@ -85,7 +85,9 @@ def test_a_firmware_that_refuses_is_quoted(stand_in, fly, monkeypatch):
         fly("px4", stand_in("px4"))
 
 
-@pytest.mark.parametrize(("port", "words"), [("udp:x", "udp:NUMBER"), ("/dev/none", "/dev/none")])
+@pytest.mark.parametrize(
+    ("port", "words"), [("udp:x", r"udp:\[ADDRESS:\]NUMBER"), ("/dev/none", "/dev/none")]
+)
 def test_a_board_that_is_not_there_is_named(fly, port, words):
     with pytest.raises(InputError, match=words):
         fly("px4", None, port=port)

@@ -174,7 +174,10 @@ def test_an_error_of_declination_is_one_of_heading():
 
 def test_a_lever_arm_error_turns_with_the_vehicle():
     """In the square's turns the position is off by -R l, l = 0.3 m along the nose."""
-    changes = {"believed.antenna_position_B_m": [0.3, 0.0, 0.0]}
+    changes = {
+        "believed.antenna_position_B_m": [0.3, 0.0, 0.0],
+        "estimator.start.lever_arm_m": 0.0,  # else it is found
+    }
     scenario = load_scenario("square", changes, fly_on="truth")
     loop = ClosedLoop(scenario, log_hz=10.0)
     loop.fly()

@@ -61,6 +61,8 @@ AHEAD_SAMPLES = 5
 #: kind of the layout. Squares of what is larger would leave the numbers' range.
 LARGEST_FORCE, LARGEST_RATE = 1e4, 1e3
 LARGEST = np.array([1e8, 1e5, 1.0, 1e7, 1e7, 1e8, 2.0, 1e3, 1e4, 1e4, 1e4])
+#: A vehicle that moves slower than this may see the ground at one range for long.
+SLOW_MPS = 0.2
 #: What somebody says of a vehicle that stands counts for so long.
 STOOD_NS = 500_000_000
 #: Variances that no message means, in the units of any sensor.
@@ -151,6 +153,8 @@ def watch_repetition(line: Buffer, kind: int, stamp_ns: int, values: Array, firs
         turns = norm(vec3(state.turning_S)) > STILL_RATE_RADPS
         line.moved = int(turns or abs(force) > STILL_FORCE_MPS2)
     stands = stamp_ns - line.stood_ns < STOOD_NS
+    if kind == RANGE:  # after a landing its step may be larger than all that it sees
+        stands |= norm(vec3(state.v_W)) < SLOW_MPS
     watch_source(source, kind, values, first, line.moved == 0, stands)
     line.frozen = line.frozen & ~(1 << kind) | source.frozen << kind
     return is_repeated(kind, source)

@@ -12,8 +12,8 @@ from quadsim.geometry.geodesy import Datum
 #: Years in which the model holds.
 FIRST_YEAR, LAST_YEAR = 2025.0, 2030.0
 #: Deviation of a field at a place from the model, each axis, T: the error model's of WMM2025 (137,
-#: 89 and 141 nT north, east and down), and what iron in ground and houses adds. Its report calls
-#: declinations that are off by 3 or 4 degrees not uncommon: two or three of 1.4, at 20 uT.
+#: 89 and 141 nT north, east and down), and ours for iron in ground and houses: 0.5 uT, which is 1.4
+#: degrees of declination at 20 uT. Declinations off by 3 or 4 degrees are two or three of it.
 FIELD_SIGMA_T = 5.2e-7
 #: Years that this and the models before it cover, for flights that were recorded then.
 MODEL_YEARS = (2010.0, LAST_YEAR)
