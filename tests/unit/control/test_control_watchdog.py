@@ -49,6 +49,7 @@ class Inner:
         self.state = new_inner_loop()
         self.odometry, self.command = new_record(ODOMETRY), new_record(ATTITUDE_COMMAND)
         self.odometry.q_WB[0] = self.command.q_WB[0] = 1.0
+        self.odometry.w_B[:] = 1e-9  # rates that are known; zeros to the bit are not
         self.odometry_age = self.command_age = math.inf
         self.speeds = np.zeros(MAX_ROTORS)
 
