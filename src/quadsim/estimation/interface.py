@@ -437,17 +437,17 @@ class ErrorStateEkf(Estimator):
     def health(self) -> dict[str, float | str]:
         """What a diagnostic shows: status, reason, deviations, biases, innovations, refusals.
 
-        ``status`` is that of :func:`status_of`, ``repeats ...`` while sensors do not measure, or
-        ``imu clock stands``. ``rejected`` and ``repeating`` name
+        ``status`` is that of :func:`status_of`, ``repeats ...`` while sensors do not measure and
+        nothing worse is to be said, or ``imu clock stands``. ``rejected`` and ``repeating`` name
         the sensors for which the autopilot refuses to arm. ``axes`` names sensors whose axes are
-        not as declared. ``<sensor>_test_ratio`` is the last normalised
-        innovation squared over its limit: above one is rejected. ``gnss_time_s`` is how late GNSS
-        stamps are; ``gnss_time_counts`` whether the estimate rests on it.
+        not as declared. ``<sensor>_test_ratio`` is the last normalised innovation squared over its
+        limit: above one is rejected. ``gnss_time_s`` is how late GNSS stamps are;
+        ``gnss_time_counts`` whether the estimate rests on it.
         """
         state, gate = self.state, self.params.gate
         status = status_of(state, gate.recovery_s)
         repeating = ", ".join(repeating_sensors(int(self._lines[0].frozen)))
-        if repeating and state.running:
+        if repeating and status not in ("aligning", "diverging"):
             status = f"repeats {repeating}"
         if self._standing_stamps >= STANDING_STAMPS:
             status = "imu clock stands"

@@ -7,6 +7,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from quadsim.estimation import ErrorStateEkf, EstimatorParams
+from quadsim.estimation.eskf.layout import GNSS_POSITION, RANGE
 from quadsim.estimation.eskf.repetition import SOURCES
 from quadsim.estimation.interface import repeating_sensors
 from quadsim.geometry.geodesy import Datum
@@ -199,3 +200,13 @@ def test_a_vehicle_with_a_frozen_sensor_does_not_arm():
         assert refused
         assert name in refused[0], SOURCES
         assert loop.manager.state == "disarmed"
+
+
+def test_a_repeating_sensor_does_not_hide_that_the_filter_diverges():
+    estimator = ErrorStateEkf(EstimatorParams(), DATUM)
+    estimator.lines["frozen"] = 1 << RANGE
+    assert estimator.health()["status"] == "aligning"
+    estimator.lines["state"]["running"] = 1
+    assert estimator.health()["status"] == "repeats range"
+    estimator.lines["state"]["rejected_in_row"][0, GNSS_POSITION] = 3
+    assert estimator.health()["status"] == "diverging"
