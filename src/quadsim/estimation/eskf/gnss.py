@@ -63,11 +63,14 @@ COUNTS_SIGMAS, COUNTS_S = 3.5, 0.03
 
 @kernel
 def judge_time(state: Eskf) -> None:
-    """Decide whether the offset counts."""
+    """Decide whether the offset counts; one before zero, of an IMU's clock, is noted alone (-1)."""
     off, variance = state.gnss_time_s, state.covariance[GNSS_TIME, GNSS_TIME]
-    part = 0.5 if state.gnss_time_counts == 1 else 1.0
+    part = 0.5 if state.gnss_time_counts != 0 else 1.0
     decided = off * off > part * part * COUNTS_SIGMAS * COUNTS_SIGMAS * variance
-    state.gnss_time_counts = 1 if decided and abs(off) > part * COUNTS_S else 0
+    if decided and abs(off) > part * COUNTS_S:
+        state.gnss_time_counts = 1 if off > 0.0 else -1
+    else:
+        state.gnss_time_counts = 0
 
 
 @kernel

@@ -183,7 +183,7 @@ class Eskf(Record):
     pressure_scale: float  # of the height above that where the offset was set
     pressure_from_m: float
     gnss_time_s: float  # how much later than the fix its stamp is
-    gnss_time_counts: int  # whether the estimate given out is that of this offset
+    gnss_time_counts: int  # 1: what is given out is that of this offset; -1: it is noted
     terrain_height_m: float
     terrain_started: int
     gnss_bias_W: Vector

@@ -425,7 +425,7 @@ def recover(state: Eskf, params: EstimatorParams, p_W: Vec3, noise: Sym3, reason
     position_from_fixes(state, params, (noise[0], noise[3], noise[5]), 1.0)
     add_lever_arm(state, params, P)
     # the time offset has taken up what it could of the error
-    if state.gnss_time_counts == 0:
+    if state.gnss_time_counts != 1:
         state.gnss_time_s = 0.0
         covariance[GNSS_TIME, GNSS_TIME] = start.gnss_time_s * start.gnss_time_s
     covariance[PRESSURE, PRESSURE] = 1.0

@@ -202,7 +202,7 @@ def smooth_events(
     at_end = lines["state"][0].copy()
     start = lines["params"]["start"][0]
     time_sigma_s = float(start["gnss_time_s"])
-    if len(ends) and time_sigma_s > 0.0 and at_end["gnss_time_counts"] == 0:
+    if len(ends) and time_sigma_s > 0.0 and at_end["gnss_time_counts"] != 1:
         lines["state"][0] = copies[0]  # the stamps of GNSS are exact: no state
         start["gnss_time_s"] = 0.0
         copies = _copies(lines, events, firsts, ends)
