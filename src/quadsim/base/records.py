@@ -68,7 +68,8 @@ KINEMATICS = dtype_of(Kinematics)
 class Odometry(Record):
     """What control flies on (``odometry/filtered``, or the truth).
 
-    Variances are diagonals, attitude's as rotation about the world axes in rad^2.
+    Variances are diagonals, attitude's as rotation about the world axes in rad^2; that of a rate is
+    of one axis, in (rad/s)^2, and 0 where nobody states it.
     """
 
     stamp_ns: int
@@ -79,6 +80,7 @@ class Odometry(Record):
     p_variance: Vector
     v_variance: Vector
     attitude_variance: Vector
+    w_variance: float
 
 
 ODOMETRY = dtype_of(Odometry)

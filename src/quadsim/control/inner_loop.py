@@ -119,8 +119,9 @@ def _receive_odometry(
 ) -> None:
     """Keep a whole odometry; one with a NaN was not received, the last one grows older.
 
-    Between two odometries the attitude goes on by the gyroscope, where there is one. An odometry
-    that knows no rates has zeros, and its attitude does not turn: both are foretold in flight.
+    Between two odometries the attitude goes on by the gyroscope, where there is one. Rates of zero
+    to the bit with a deviation beside them are guessed, as by an estimator whose gyroscope fails.
+    Its attitude does not turn either: both are foretold in flight.
     """
     total = size(odometry.p_W) + size(odometry.v_W) + size(odometry.w_B)
     if not (is_attitude(odometry.q_WB) and is_within_limits(total) and math.isfinite(age_s)):
@@ -135,7 +136,8 @@ def _receive_odometry(
     for i in range(3):
         state.odometry.p_W[i] = odometry.p_W[i]
         state.odometry.v_W[i] = odometry.v_W[i]
-    if size(odometry.w_B) == 0.0 and state.airborne == 1 and airframe.kind != HELICOPTER:
+    guessed = size(odometry.w_B) == 0.0 and odometry.w_variance > 0.0
+    if guessed and state.airborne == 1 and airframe.kind != HELICOPTER:
         _foretell_turn(state, airframe, dt_s)
         return
     state.unseen = 0

@@ -64,7 +64,8 @@ def eskf_odometry(state: Eskf, params: EstimatorParams, odometry: Odometry) -> N
     bias_S = add(vec3(state.gyro_bias_S), scale(share, column(covariance, BG)))
     w_B = rotate(q_BS, subtract(vec3(state.w_S), bias_S))
     if state.turns_unseen == 1:
-        w_B = (0.0, 0.0, 0.0)  # to the bit: nothing is known of it
+        w_B = (0.0, 0.0, 0.0)  # and its deviation is a guess
+    odometry.w_variance = state.w_variance[0]
     odometry.stamp_ns = state.stamp_ns
     store(odometry.q_WB, q_WB)
     store(odometry.w_B, w_B)

@@ -157,7 +157,8 @@ class MixerNode(QuadsimNode):
             self._on_time_back()
         if stamp_ns <= self._stamp_ns:
             raise MessageError("repeats or jumps back in time")
-        self._reader.read(payload)
+        view = self._reader.read(payload)
+        self._odometry["w_variance"] = view["twist_covariance"][3, 3]
         self._stamp_ns = stamp_ns
         if stamp_ns > self._stepped_ns:
             self._step(stamp_ns)
