@@ -395,7 +395,7 @@ class MatchedRun:
             error[at : at + 3] = part
         error[layout.TERRAIN] = ground_m - record["terrain_height_m"]
         from_m = record["pressure_from_m"] - self.path.p_imu_W[0, 2]
-        offset_m = self.biases[k, 6] + self.pressure_scale * from_m
+        offset_m = (self.biases[k, 6] + self.pressure_scale * from_m) / (1.0 + self.pressure_scale)
         error[layout.PRESSURE] = offset_m - record["pressure_offset_m"]
         error[layout.PRESSURE_SCALE] = self.pressure_scale - record["pressure_scale"]
         return error

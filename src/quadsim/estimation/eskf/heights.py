@@ -58,7 +58,9 @@ def fuse_pressure(
     The offset is that height at the origin of ``map``. The first pressure sets it from the
     position known then, and does so anew after the pressure was rejected for too long. From there
     that height grows by T_0/T of the true one: air of another temperature T than the standard's
-    T_0 is denser or thinner (hydrostatic balance), by 7 % for 20 K.
+    T_0 is denser or thinner (hydrostatic balance), by 7 % for 20 K. The way up since then is that
+    of height plus offset, of which the height's own error, which the offset has with the other
+    sign, is no part: pressure tells changes of height alone.
 
     Args:
         state: ESKF record.
@@ -80,12 +82,11 @@ def fuse_pressure(
         return ACCEPTED
     h = state.h
     h[:] = 0.0
-    up_m = state.p_W[2] - state.pressure_from_m
-    h[P + 2] = 1.0 + state.pressure_scale
-    h[PRESSURE] = 1.0
+    unscaled_m = state.p_W[2] + state.pressure_offset_m
+    up_m = unscaled_m - state.pressure_from_m
+    h[P + 2] = h[PRESSURE] = 1.0 + state.pressure_scale
     h[PRESSURE_SCALE] = up_m
-    predicted_m = state.p_W[2] + state.pressure_offset_m + state.pressure_scale * up_m
-    innovation = height_m - predicted_m
+    innovation = height_m - (unscaled_m + state.pressure_scale * up_m)
     result = update_scalar(state, STATIC_PRESSURE, innovation, variance, params.gate.chi2_1)
     if rejected_for_s(state, STATIC_PRESSURE) > params.gate.recovery_s:
         start_pressure(state, height_m, variance)
@@ -99,7 +100,7 @@ def start_pressure(state: Eskf, height_m: float, variance: float) -> None:
     covariance = state.covariance
     state.pressure_started = 1
     state.pressure_offset_m = height_m - state.p_W[2]
-    state.pressure_from_m = state.p_W[2]
+    state.pressure_from_m = height_m
     state.set_anew[PRESSURE] = 1
     for k in range(N):
         if k != PRESSURE:

@@ -181,7 +181,7 @@ class Eskf(Record):
     pressure_offset_m: float
     pressure_started: int
     pressure_scale: float  # of the height above that where the offset was set
-    pressure_from_m: float
+    pressure_from_m: float  # the pressure's height there
     gnss_time_s: float  # how much later than the fix its stamp is
     gnss_time_counts: int  # 1: what is given out is that of this offset; -1: it is noted
     terrain_height_m: float
