@@ -16,7 +16,7 @@ from scenario_drawing import scenario_of
 
 from quadsim.analysis.metrics import errors
 from quadsim.base.errors import FlightError
-from quadsim.estimation.interface import status_of
+from quadsim.estimation.interface import filter_status
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.log import ERROR, WARN, FlightLog
 
@@ -129,7 +129,7 @@ def fly(content: Mapping[str, Any]) -> Findings:
 
     def look(now: ClosedLoop) -> bool:
         if now.stamp_ns - fine[-1][0] >= LOOK_S * 1e9:
-            fine.append((now.stamp_ns, status_of(state, recovery_s) == "running"))
+            fine.append((now.stamp_ns, filter_status(state, recovery_s) == "running"))
         return not now.manager.armed and 0.0 < now.stamp_ns * 1e-9 - NOT_ARMED_S < 1.0
 
     try:

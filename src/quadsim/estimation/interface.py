@@ -337,7 +337,7 @@ def rejected_sensors(state: Any) -> list[str]:
     return [SENSORS[sensor] for sensor in NEEDED if in_row[sensor] >= 3]
 
 
-def status_of(state: Any, recovery_s: float) -> str:
+def filter_status(state: Any, recovery_s: float) -> str:
     """What the filter says of itself.
 
     ``aligning``, ``running``, ``diverging`` while GNSS or the external pose is rejected at least
@@ -437,15 +437,15 @@ class ErrorStateEkf(Estimator):
     def health(self) -> dict[str, float | str]:
         """What a diagnostic shows: status, reason, deviations, biases, innovations, refusals.
 
-        ``status`` is that of :func:`status_of`, ``repeats ...`` while sensors do not measure and
-        nothing worse is to be said, or ``imu clock stands``. ``rejected`` and ``repeating`` name
-        the sensors for which the autopilot refuses to arm. ``axes`` names sensors whose axes are
-        not as declared. ``<sensor>_test_ratio`` is the last normalised innovation squared over its
-        limit: above one is rejected. ``gnss_time_s`` is how late GNSS stamps are;
+        ``status`` is that of :func:`filter_status`, ``repeats ...`` while sensors do not measure
+        and nothing worse is to be said, or ``imu clock stands``. ``rejected`` and ``repeating``
+        name the sensors for which the autopilot refuses to arm. ``axes`` names sensors whose axes
+        are not as declared. ``<sensor>_test_ratio`` is the last normalised innovation squared over
+        its limit: above one is rejected. ``gnss_time_s`` is how late GNSS stamps are;
         ``gnss_time_counts`` whether the estimate rests on it.
         """
         state, gate = self.state, self.params.gate
-        status = status_of(state, gate.recovery_s)
+        status = filter_status(state, gate.recovery_s)
         repeating = ", ".join(repeating_sensors(int(self._lines[0].frozen)))
         if repeating and status not in ("aligning", "diverging"):
             status = f"repeats {repeating}"

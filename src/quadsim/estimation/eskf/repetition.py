@@ -55,7 +55,7 @@ class Source(Record):
 
 
 @kernel
-def is_whole(kind: int) -> bool:
+def is_fix_or_pose(kind: int) -> bool:
     """Whether a sensor gives fixes or poses, none of whose repetitions is a measurement."""
     return kind in (GNSS_POSITION, EXTERNAL_POSITION, EXTERNAL_ATTITUDE)
 
@@ -63,7 +63,7 @@ def is_whole(kind: int) -> bool:
 @kernel
 def is_repeated(kind: int, source: Source) -> bool:
     """Whether the newest value is refused; of coarse sensors none is, they are gated."""
-    if is_whole(kind):
+    if is_fix_or_pose(kind):
         return bool(source.run > 0)
     return bool(kind >= ACCELEROMETER and source.frozen == 1)
 
@@ -91,14 +91,14 @@ def watch_source(
         return
     if change == 0.0:
         source.run += 1
-        coarse = kind < ACCELEROMETER and not is_whole(kind)
+        coarse = kind < ACCELEROMETER and not is_fix_or_pose(kind)
         still = stands and (coarse or source.noiseless >= NOISELESS)
         if still or (rests and source.changes == 0):
             source.run = source.frozen = 0
             source.noiseless += 1
             return
         never = source.changes == 0 and kind < ACCELEROMETER
-        judged = source.changes >= KNOWN or never or is_whole(kind)
+        judged = source.changes >= KNOWN or never or is_fix_or_pose(kind)
         source.frozen = int(judged and source.run > ORDINARY * source.longest + LEAST_RUN[kind])
         return
     source.longest -= FORGOTTEN * source.longest

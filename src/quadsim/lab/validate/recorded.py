@@ -37,7 +37,7 @@ Places = NDArray[np.intp]
 SHORTEST_S, LONGEST_S = 0.001, 0.005
 
 
-class Fit(NamedTuple):
+class Smoothing(NamedTuple):
     """Length over which a parabola is fitted about a time; length and degree of a fit before it."""
 
     about_s: float
@@ -46,10 +46,14 @@ class Fit(NamedTuple):
 
 
 #: Of a position's slope, and of a rate's; of a rate.
-SLOPE, RATE_SLOPE, RATE = Fit(0.12, 0.12, 2), Fit(0.04, 0.04, 2), Fit(0.03, 0.016, 1)
+SLOPE, RATE_SLOPE, RATE = (
+    Smoothing(0.12, 0.12, 2),
+    Smoothing(0.04, 0.04, 2),
+    Smoothing(0.03, 0.016, 1),
+)
 #: Of attitudes and positions beside the integrated IMU. What is fitted before a time is short, as
 #: the tilt of the axes shows in it: by how near it comes to what is fitted about the time.
-ATTITUDE, POSITION = Fit(0.2, 0.1, 0), Fit(0.4, 0.1, 1)
+ATTITUDE, POSITION = Smoothing(0.2, 0.1, 0), Smoothing(0.4, 0.1, 1)
 #: Length of the windows by which poses are levelled, s, and a tilt that is told, rad.
 LEVEL_S, TILTED_RAD = 1.0, 0.02
 #: Gravity by which they are levelled.
@@ -144,7 +148,7 @@ def _last(at_s: Array, known_s: Array) -> Places:
     return np.clip(np.searchsorted(known_s, at_s, "right") - 1, 0, len(known_s) - 1)
 
 
-def _fitted(values: Array, dt_s: float, fit: Fit, deriv: int, by: Places | None) -> Array:
+def _fitted(values: Array, dt_s: float, fit: Smoothing, deriv: int, by: Places | None) -> Array:
     """Value or slope of what is fitted about each time; with ``by`` before the place of each."""
     length = _length(dt_s, fit.about_s if by is None else fit.before_s)
     if length > len(values):
@@ -158,11 +162,11 @@ def _fitted(values: Array, dt_s: float, fit: Fit, deriv: int, by: Places | None)
     return np.asarray(lfilter(weights, 1.0, before, axis=0))[length - 1 :][by]
 
 
-def _slope(values: Array, dt_s: float, fit: Fit, by: Places | None = None) -> Array:
+def _slope(values: Array, dt_s: float, fit: Smoothing, by: Places | None = None) -> Array:
     return _fitted(values, dt_s, fit, 1, by)
 
 
-def _smooth(values: Array, dt_s: float, fit: Fit, by: Places | None = None) -> Array:
+def _smooth(values: Array, dt_s: float, fit: Smoothing, by: Places | None = None) -> Array:
     found = _fitted(values, dt_s, fit, 0, by)
     if by is not None:
         since_s = dt_s * (np.arange(len(values)) - by)[:, None]
@@ -441,7 +445,7 @@ def _with_motion(
         flight, p_W=p_W, v_W=v_W, q_WB=np.roll(attitude.as_quat(), 1, axis=1), w_B=w_B, f_B=f_B,
         w_dot_B=_columns(time_s, given_s, given) if told
         else _slope(w_B, dt_s, RATE_SLOPE, here),
-        speed_dot=_slope(flight.speed, dt_s, Fit(4 * dt_s, 4 * dt_s, 2), here),
+        speed_dot=_slope(flight.speed, dt_s, Smoothing(4 * dt_s, 4 * dt_s, 2), here),
         load=_load(reader, time_s, by),
         free=flight.free & near, levelled=not moving and bool(np.isfinite(f_B).all()),
     )  # fmt: skip
