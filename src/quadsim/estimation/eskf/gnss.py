@@ -284,7 +284,7 @@ def fuse_gnss_position(state: Eskf, params: EstimatorParams, p_W: Vec3, noise: S
     result = update_vector(state, GNSS_POSITION, innovation, noise, params.gate.chi2_3)
     if result == ACCEPTED:
         state.aided_ns = state.stamp_ns
-    turned = see_position(state, subtract(p_W, lever_W), max(noise[0], noise[3]))
+    turned = see_position(state, params, subtract(p_W, lever_W), max(noise[0], noise[3]))
     if turned and result == REJECTED:
         follow_gnss(state, params, p_W, noise)
     rejected_s = rejected_for_s(state, GNSS_POSITION)
@@ -360,7 +360,7 @@ def fuse_gnss_velocity(state: Eskf, params: EstimatorParams, v_W: Vec3, noise: S
     if result == ACCEPTED:
         state.aided_ns = state.stamp_ns
         judge_time(state)
-    if see_velocity(state, subtract(v_W, swing_W)) and result == REJECTED:
+    if see_velocity(state, params, subtract(v_W, swing_W)) and result == REJECTED:
         adopt_velocity(state)
     # with positions it is theirs to say: where they fit, the velocity lies
     if rejected_for_s(state, GNSS_VELOCITY) > params.gate.recovery_s and not has_positions(state):

@@ -48,6 +48,7 @@ from quadsim.estimation.eskf.layout import (
     V,
 )
 from quadsim.estimation.eskf.parameters import EstimatorParams
+from quadsim.estimation.eskf.start_window import scale_errors
 from quadsim.estimation.eskf.update import forget_links, rejected_for_s
 from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, wrap, yaw_of
 from quadsim.geometry.vector import norm, scale, store, subtract, vec3
@@ -108,6 +109,7 @@ def forget_accelerations(heading: Heading) -> None:
     heading.stamp_ns = 0
     heading.mean_s = 0.0
     heading.count = 0.0
+    heading.age_s = 0.0
     heading.s[:] = 0.0
     heading.z[:] = 0.0
     heading.ss = 0.0
@@ -116,11 +118,12 @@ def forget_accelerations(heading: Heading) -> None:
 
 
 @kernel
-def see_velocity(state: Eskf, v_W: Vec3) -> bool:
+def see_velocity(state: Eskf, params: EstimatorParams, v_W: Vec3) -> bool:
     """Count a GNSS velocity, less the antenna's swing, and judge the heading by the accelerations.
 
     Args:
         state: ESKF record.
+        params: packed EstimatorParams.
         v_W: (3,) m/s.
 
     Returns:
@@ -141,17 +144,18 @@ def see_velocity(state: Eskf, v_W: Vec3) -> bool:
     heading.stamp_ns = state.stamp_ns
     store(heading.seen_W, v_W)
     store(heading.integral_F, f_integral_F)
-    return judge_heading(state)
+    return judge_heading(state, params)
 
 
 @kernel
-def see_position(state: Eskf, p_W: Vec3, variance: float) -> bool:
+def see_position(state: Eskf, params: EstimatorParams, p_W: Vec3, variance: float) -> bool:
     """The same by a GNSS position, where positions tell accelerations better than velocities do.
 
     The acceleration is that of mean velocities over two intervals, of the IMU too.
 
     Args:
         state: ESKF record.
+        params: packed EstimatorParams.
         p_W: (3,) of the IMU, m.
         variance: of a horizontal axis, m^2.
 
@@ -187,7 +191,7 @@ def see_position(state: Eskf, p_W: Vec3, variance: float) -> bool:
     heading.stamp_ns = state.stamp_ns
     store(heading.seen_W, p_W)
     store(heading.integral_F, way_F)
-    return judge_heading(state)
+    return judge_heading(state, params)
 
 
 @kernel
@@ -196,6 +200,7 @@ def add_accelerations(
 ) -> None:
     """Count a pair of accelerations; the older ones lose weight."""
     keep = decay(-dt_s / MEMORY_S)
+    heading.age_s = keep * (heading.age_s + heading.count * dt_s)
     heading.count = keep * heading.count + 1.0
     heading.s[0] = keep * heading.s[0] + sx
     heading.s[1] = keep * heading.s[1] + sy
@@ -233,8 +238,11 @@ def heading_seen(heading: Heading) -> tuple[float, float]:
 
 
 @kernel
-def judge_heading(state: Eskf) -> bool:
+def judge_heading(state: Eskf, params: EstimatorParams) -> bool:
     """Confirm the heading by the accelerations; or doubt it, and if they say so twice, set it.
+
+    What the gyroscope's scale and axes turn F while the vehicle turns, over the mean age of the
+    accelerations, is no error of the heading.
 
     Returns:
         Whether it was set.
@@ -249,6 +257,10 @@ def judge_heading(state: Eskf) -> bool:
     doubted, heading.doubt = heading.doubt > 0.0, 0.0
     if variance < 0.0:
         return False
+    noise = params.noise
+    turning = scale_errors(vec3(state.turning_S), noise.gyro_scale, noise.gyro_axes)
+    age_s = heading.age_s / heading.count
+    variance += (turning[0] + turning[1] + turning[2]) * age_s * age_s
     off = wrap(psi + yaw_of(frame_turn(state)))
     known = float(state.covariance[THETA + 2, THETA + 2])
     if known < OPEN_RAD * OPEN_RAD and off * off <= 9.0 * (variance + known):

@@ -144,6 +144,7 @@ class Heading(Record):
     mean_W: Vector
     mean_F: Vector
     count: float
+    age_s: float  # of them all together
     s: Annotated[Array, 2]
     z: Annotated[Array, 2]
     ss: float
