@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.transform import Rotation
 
+from quadsim.analysis.metrics import errors
 from quadsim.lab.campaign.batch import Progress
 from quadsim.lab.campaign.experiment import Job, fly_cells
 from quadsim.sim.closed_loop import ClosedLoop
@@ -46,26 +46,20 @@ class Squares:
     errors: Array
 
 
-def _rotations(q: Array) -> Rotation:
-    return Rotation.from_quat(np.roll(q, -1, axis=1))
-
-
 def fly_suite(job: Job) -> Squares:
     """Fly one seed; ``cell`` is suite and scenario, ``extra`` dotted keys that are set."""
     suite, name = job.cell
     scenario = load_scenario(
         name, job.extra, sensors=suite, seed=job.seed, vehicle=VEHICLES.get(suite)
     )
-    loop = ClosedLoop(scenario, log_hz=10.0)
-    loop.fly()
-    rows = loop.rows()
-    rows = rows[rows["estimated"] != 0]
-    rows = rows[np.linspace(len(rows) // 6, len(rows) - 1, TIMES).round().astype(int)]
-    estimate = rows["estimate"]
-    turn_W = (_rotations(rows["q_WB"]) * _rotations(estimate["q_WB"]).inv()).as_rotvec()
-    errors = np.hstack([turn_W, rows["v_W"] - estimate["v_W"], rows["p_W"] - estimate["p_W"]])
-    variance = np.hstack([estimate[f"{n}_variance"] for n in ("attitude", "v", "p")])
-    return Squares(errors**2 / variance, errors)
+    log = ClosedLoop(scenario).fly()
+    found = errors(next(iter(log.estimates.values())), log.truth)
+    count = len(found.stamp_ns)
+    at = np.linspace(count // 6, count - 1, TIMES).round().astype(int)
+    assert found.sigma is not None
+    off = np.hstack([found.attitude_W, found.velocity_W, found.position_W])[at]
+    sigma = found.sigma[at][:, [6, 7, 8, 3, 4, 5, 0, 1, 2]]
+    return Squares((off / sigma) ** 2, off)
 
 
 def run_consistency(

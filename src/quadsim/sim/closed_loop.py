@@ -450,7 +450,9 @@ class ClosedLoop:
             return records[np.searchsorted(records["stamp_ns"], since_ns) :]
 
         rows = newest(self.rows())
-        estimated = rows[rows["estimated"] != 0]
+        estimate = rows["estimate"][rows["estimated"] != 0]
+        # it is of an IMU sample that took time to arrive; without a new one it is repeated
+        estimate = estimate[np.diff(estimate["stamp_ns"], prepend=-1) > 0]
         fixes = newest(self.samples("gnss"))
         gnss = replace(
             Track.empty(len(fixes), with_sigma=True),
@@ -479,7 +481,7 @@ class ClosedLoop:
             scenario=self.scenario.name,
             seed=self.scenario.file.seed,
             truth=Track(rows["stamp_ns"], rows["p_W"], rows["v_W"], rows["q_WB"], rows["w_B"]),
-            estimates={self.flies_on: track_of(estimated["estimate"], estimated["stamp_ns"])},
+            estimates={self.flies_on: track_of(estimate)},
             reference=reference,
             motor_stamps_ns=rows["stamp_ns"],
             motor_speed_radps=rows["rotor_speed_radps"][:, :rotors],

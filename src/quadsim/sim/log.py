@@ -87,16 +87,11 @@ class Track:
         )
 
 
-def track_of(rows: NDArray[Any], stamp_ns: Stamps | None = None) -> Track:
-    """A track out of (N,) ODOMETRY records.
-
-    Args:
-        rows: the records.
-        stamp_ns: (N,) stamps to take instead of theirs.
-    """
+def track_of(rows: NDArray[Any]) -> Track:
+    """A track out of (N,) ODOMETRY records."""
     parts = [rows[f"{part}_variance"] for part in ("p", "v", "attitude")]
     return Track(
-        rows["stamp_ns"] if stamp_ns is None else stamp_ns,
+        rows["stamp_ns"],
         rows["p_W"],
         rows["v_W"],
         rows["q_WB"],
