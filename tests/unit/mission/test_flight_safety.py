@@ -417,3 +417,21 @@ def test_a_floor_below_the_take_off_point_is_where_the_ground_is():
     flight = Flight(params, (Takeoff(height_m=4.0),))
     fall(flight, 2.5, to_m=-2.0)
     assert flight.manager.state == "hover"
+
+
+@pytest.mark.parametrize("seed", [2, 5])
+def test_a_gust_in_cold_dense_air_is_not_taken_for_the_ground(seed: int) -> None:
+    """Its least thrust carries the vehicle there: 5 was switched off at 1.6 m, and fell."""
+    weather = {
+        "temperature_offset_K": -33.3,
+        "wind_W_mps": [7.91, 2.1, 0.0],
+        "wind": {"turbulence": "von_karman", "w20_mps": 8.2},
+    }
+    loop = ClosedLoop(
+        load_scenario("hover", {"environment": weather}, vehicle="hexacopter", seed=seed)
+    )
+    log = loop.fly()
+    at_ns = next(event.stamp_ns for event in log.events if event.name == "landed")
+    landed = log.truth.p_W[np.searchsorted(log.truth.stamp_ns, at_ns), 2]
+    assert landed - log.truth.p_W[0, 2] < 0.1
+    assert not loop.crashed

@@ -25,6 +25,9 @@ STRIKE_MPS2, STRIKE_S, STRIKE_SINK_MPS, STRIKE_BELOW_M = 2.0, 0.1, 0.2, 1.0
 #: weight brings the body upright, for at most a time, s.
 SPINNING_RADPS, LEANING = 5.0, 0.36
 DROP_M, DROP_THRUST, DROP_S = 0.25, 0.8, 0.5
+#: Height above the take-off, beyond three deviations, from which on a gust from below carries a
+#: vehicle as well as the ground does, m; and how much longer it must have been carried there.
+HIGH_M, LONGER = 0.2, 5.0
 #: Without a position: thrust over the weight after a strike on the ground, and sink rate over that
 #: of the descent at which the strike was none.
 STRUCK_THRUST, STRUCK_SINK = 0.5, 1.5
@@ -118,9 +121,17 @@ class Landing:
             self.light_ns = None
         elif self.light_ns is None:
             self.light_ns = flight.now_ns
-        if self.light_ns is not None and flight.since_s(self.light_ns) >= params.touchdown_s:
+        wait_s = params.touchdown_s * (LONGER if self._is_high() else 1.0)
+        if self.light_ns is not None and flight.since_s(self.light_ns) >= wait_s:
             return True
         return self.crippled and self._strikes()
+
+    def _is_high(self) -> bool:
+        """Whether it is well above the ground, unless that is higher than at the take-off."""
+        flight = self._flight
+        variance = float(flight.estimate.odometries["p_variance"][0, 2])
+        height_m = flight.estimate.p_W[2] - flight.ground_m
+        return height_m > HIGH_M + 3.0 * math.sqrt(max(variance, 0.0))
 
     def _strikes(self) -> bool:
         """Whether the ground stops the vehicle: more than its thrust does.
@@ -154,7 +165,7 @@ class Landing:
         """
         if self._flight.state not in LANDINGS:
             return
-        if self.light_ns is not None:
+        if self.light_ns is not None and not self._is_high():
             thrust = self._flight.thrust
         elif self.crippled and self._drops():
             thrust = DROP_THRUST * GRAVITY_MPS2
