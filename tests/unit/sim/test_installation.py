@@ -177,6 +177,7 @@ def test_a_lever_arm_error_turns_with_the_vehicle():
     changes = {
         "believed.antenna_position_B_m": [0.3, 0.0, 0.0],
         "estimator.start.lever_arm_m": 0.0,  # else it is found
+        "estimator.gate.chi2_3": 1e9,  # else fixes are refused in the turns
     }
     scenario = load_scenario("square", changes, fly_on="truth")
     loop = ClosedLoop(scenario, log_hz=10.0)
@@ -188,7 +189,7 @@ def test_a_lever_arm_error_turns_with_the_vehicle():
     expected_W = -R_WB.apply([0.3, 0.0, 0.0])
     assert np.ptp(R_WB.as_euler("ZYX", degrees=True)[:, 0]) > 180.0
     slope = np.sum(offset_W * expected_W) / np.sum(expected_W**2)
-    assert slope == pytest.approx(1.0, abs=0.15)
+    assert slope == pytest.approx(1.0, abs=0.05)  # attitude and velocity give way a little
 
 
 def test_a_lever_arm_that_is_believed_too_long_shifts_the_position_back():

@@ -5,10 +5,7 @@ The covariance is stored full and kept exactly symmetric.
 
 from __future__ import annotations
 
-import math
-
 from quadsim.base.compiled import Array, inline, kernel
-from quadsim.base.elementary import cos, sin
 from quadsim.base.parameters import Vec3
 from quadsim.estimation.eskf.layout import ANTENNA, TERRAIN, THETA, Eskf, N
 from quadsim.geometry.rotation import Mat3
@@ -127,39 +124,17 @@ def add_rotated(covariance: Array, to: int, R: Mat3, variance: Vec3) -> None:
 
 
 @kernel
-def left_jacobian(turn: Vec3) -> Mat3:
-    """J of a rotation vector t: exp(t + d) = exp(J d) exp(t), to first order in d.
-
-    J = 1 + (1 - cos a)/a^2 [t]x + (a - sin a)/a^3 [t]x^2 with a = |t| (Sola 2017, eq. 183, for the
-    other side).
-    """
-    a2 = dot(turn, turn)
-    a = math.sqrt(a2)
-    if a < 1e-3:
-        first, second = 0.5 - a2 / 24.0, 1.0 / 6.0 - a2 / 120.0
-    else:
-        first, second = (1.0 - cos(a)) / a2, (a - sin(a)) / (a2 * a)
-    x, y, z = turn
-    diagonal = 1.0 - second * a2
-    return (
-        (diagonal + second * x * x, second * x * y - first * z, second * x * z + first * y),
-        (second * x * y + first * z, diagonal + second * y * y, second * y * z - first * x),
-        (second * x * z - first * y, second * y * z + first * x, diagonal + second * z * z),
-    )
-
-
-@kernel
-def turn_attitude(covariance: Array, n: int, J: Mat3) -> None:
-    """Covariance after theta becomes J theta."""
+def turn_attitude(covariance: Array, n: int, R: Mat3) -> None:
+    """Covariance after theta becomes R theta."""
     for k in range(n):
         t = (covariance[THETA, k], covariance[THETA + 1, k], covariance[THETA + 2, k])
         for i in range(3):
-            covariance[THETA + i, k] = dot(J[i], t)
+            covariance[THETA + i, k] = dot(R[i], t)
     for i in range(3):
         t = (covariance[THETA + i, THETA], covariance[THETA + i, THETA + 1],
              covariance[THETA + i, THETA + 2])  # fmt: skip
         for k in range(i, 3):
-            covariance[THETA + i, THETA + k] = dot(J[k], t)
+            covariance[THETA + i, THETA + k] = dot(R[k], t)
         for k in range(i):
             covariance[THETA + i, THETA + k] = covariance[THETA + k, THETA + i]
     for i in range(3):

@@ -258,7 +258,7 @@ def judge_heading(state: Eskf, params: EstimatorParams) -> bool:
     if variance < 0.0:
         return False
     noise = params.noise
-    turning = scale_errors(vec3(state.turning_S), noise.gyro_scale, noise.gyro_axes)
+    turning = scale_errors(vec3(state.steady_S), noise.gyro_scale, noise.gyro_axes)
     age_s = heading.age_s / heading.count
     variance += (turning[0] + turning[1] + turning[2]) * age_s * age_s
     off = wrap(psi + yaw_of(frame_turn(state)))

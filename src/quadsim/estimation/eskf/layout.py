@@ -196,8 +196,10 @@ class Eskf(Record):
     w_S: Vector  # newest rate as measured
     w_variance: Vector
     f_S: Vector  # newest specific force as measured
+    steady_S: Vector  # rate over ten seconds
     turning_S: Vector  # rate, and force less hover's, without their noise
     pushing_S: Vector
+    across_W: Vector  # force in the world
     f_vibration: Vector  # variance of a sample, from the data
     w_vibration: Vector
     aided_ns: int  # when something that holds the attitude was last accepted

@@ -14,13 +14,14 @@ from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.eskf.propagation import propagate
 from quadsim.estimation.eskf.start_window import add_sample, clear, integrate_window, scale_errors
 from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, to_matrix, unrotate
-from quadsim.geometry.vector import add, scale, store, subtract, vec3
+from quadsim.geometry.vector import add, norm, scale, store, subtract, vec3
 from quadsim.world.earth.gravity import gravity_at
 
 #: Time over which the noise of an unknown IMU is averaged.
 VIBRATION_MEAN_S = 2.0
-#: How long a rotation or an acceleration lasts, and with it what an error of scale makes of it.
-SCALE_ERROR_S = 1.0
+#: How long a rotation or an acceleration lasts, and with it what an error of scale makes of it; and
+#: a rotation that goes on, as in a circle or a spin.
+SCALE_ERROR_S, STEADY_S = 1.0, 10.0
 #: Time over which rate and acceleration are averaged for that: noise is no rotation.
 SCALE_MEAN_S = 0.1
 
@@ -158,12 +159,23 @@ def advance_filter(
     lasting_s = dt_s * SCALE_ERROR_S
     # a multirotor's force lies along its z: in hover the accelerometer's error is a bias
     hover_S = scale(gravity_mps2, unrotate(quat(state.q_BS), (0.0, 0.0, 1.0)))
-    part = min(dt_s / SCALE_MEAN_S, 1.0)
+    part, steady = min(dt_s / SCALE_MEAN_S, 1.0), min(dt_s / STEADY_S, 1.0)
     for i in range(3):
         state.turning_S[i] += part * (w_S[i] - state.turning_S[i])
+        state.steady_S[i] += steady * (w_S[i] - state.steady_S[i])
         state.pushing_S[i] += part * (f_S[i] - hover_S[i] - state.pushing_S[i])
-    angle2 = scale_errors(vec3(state.turning_S), noise.gyro_scale, noise.gyro_axes)
+        state.across_W[i] += part * (f_W[i] - state.across_W[i])
+    # the lag of a tilt behind a rotation that goes on is the same in the IMU's axes, as a bias is
+    steady_S = scale(math.sqrt(STEADY_S / SCALE_ERROR_S), vec3(state.steady_S))
+    brief_S = subtract(vec3(state.turning_S), vec3(state.steady_S))
+    angle2 = add(
+        scale_errors(brief_S, noise.gyro_scale, noise.gyro_axes),
+        scale_errors(steady_S, noise.gyro_scale, noise.gyro_axes),
+    )
     velocity2 = scale_errors(vec3(state.pushing_S), noise.accel_scale, noise.accel_axes)
+    # axes that are off turn each acceleration the same way: many say little more than one
+    across = norm((state.across_W[0], state.across_W[1], 0.0)) * noise.gyro_axes
+    velocity_more += across * across * lasting_s
     angle_variance = (
         w_variance[0] * share + angle_more + angle2[0] * lasting_s,
         w_variance[1] * share + angle_more + angle2[1] * lasting_s,

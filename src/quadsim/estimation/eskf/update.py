@@ -8,7 +8,6 @@ from quadsim.base.compiled import Array, kernel
 from quadsim.base.parameters import Vec3
 from quadsim.estimation.eskf.covariance import (
     fuse,
-    left_jacobian,
     scaled,
     shear,
     times_row,
@@ -47,9 +46,6 @@ from quadsim.geometry.vector import dot, store, subtract, vec3
 #: Upper half of a symmetric matrix: xx, xy, xz, yy, yz, zz.
 Sym3 = tuple[float, float, float, float, float, float]
 
-#: A correction of the attitude beyond this turns its covariance. A smaller one turns it by less
-#: than 0.3 degrees, which changes a deviation by half a percent at most.
-LARGE_TURN_RAD = 0.01
 #: Farthest that a fix may have been taken before its stamp, or behind it.
 GNSS_TIME_REACH_S = 0.4
 
@@ -58,19 +54,18 @@ GNSS_TIME_REACH_S = 0.4
 def correct_state(state: Eskf) -> None:
     """Move the nominal state by ``state.correction``, and the error state with it.
 
-    What is left of the attitude's error is counted from the new nominal attitude: exp(theta) =
-    exp(theta') exp(x), so theta' = J (theta - x) with the left Jacobian J of x. This reset is Sola
-    2017, section 6.3 (to first order 1 + [x/2]x there; the sign is that of a global error).
+    What is left of the tilt turns with the heading, as if it was counted in the vehicle's axes:
+    there it does not depend on the heading which tilt and which accelerometer bias look alike. Left
+    as it is, or turned by half (Sola 2017, section 6.3), a filter that stands learns both from the
+    noise of its heading.
     """
     x = state.correction
-    turn = (x[THETA], x[THETA + 1], x[THETA + 2])
-    if dot(turn, turn) > LARGE_TURN_RAD * LARGE_TURN_RAD:
-        J = left_jacobian(turn)
-        turn_attitude(state.covariance, state.n, J)
-        for k in range(3):
-            turned = (state.turned[0, k], state.turned[1, k], state.turned[2, k])
-            for i in range(3):
-                state.turned[i, k] = dot(J[i], turned)
+    R = to_matrix(exp((0.0, 0.0, x[THETA + 2])))
+    turn_attitude(state.covariance, state.n, R)
+    for k in range(3):
+        turned = (state.turned[0, k], state.turned[1, k], state.turned[2, k])
+        for i in range(3):
+            state.turned[i, k] = dot(R[i], turned)
     move_state(state)
 
 

@@ -69,8 +69,18 @@ from quadsim.estimation.eskf.outputs import eskf_odometry, transpose
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.eskf.propagation import propagate
 from quadsim.estimation.eskf.update import move_state
-from quadsim.geometry.rotation import Mat3, apply, conjugate, log, multiply, quat, rotate, to_matrix
-from quadsim.geometry.vector import cross, dot, scale, store, subtract, vec3
+from quadsim.geometry.rotation import (
+    Mat3,
+    apply,
+    conjugate,
+    exp,
+    log,
+    multiply,
+    quat,
+    rotate,
+    to_matrix,
+)
+from quadsim.geometry.vector import scale, store, subtract, vec3
 from quadsim.world.earth.gravity import gravity_at
 
 #: Size of the part of the error state that is given out: attitude, velocity, position, both biases.
@@ -393,20 +403,11 @@ def invert(adjoint: Adjoint, covariance: Array, n: int, set_anew: NDArray[np.int
 
 
 @kernel
-def inverse_of(A: Mat3) -> Mat3:
-    """Inverse of a matrix that is near a rotation."""
-    a, b, c = A
-    x, y, z = cross(b, c), cross(c, a), cross(a, b)
-    factor = 1.0 / dot(a, x)
-    return scaled(factor, ((x[0], y[0], z[0]), (x[1], y[1], z[1]), (x[2], y[2], z[2])))
-
-
-@kernel
 def back_over_measurements(adjoint: Adjoint, before: Eskf, after: Eskf) -> None:
     """Adjoint before measurements from that after them.
 
-    The nominal state is composed on the rotations. Where the filter has turned the covariance with
-    large corrections (:func:`~quadsim.estimation.eskf.update.correct`), it is turned back.
+    The nominal state is composed on the rotations, and the covariance turned back, as the filter
+    has turned it with its corrections (:func:`~quadsim.estimation.eskf.update.correct_state`).
     """
     n = after.n
     smooth_state(adjoint, after)
@@ -418,8 +419,8 @@ def back_over_measurements(adjoint: Adjoint, before: Eskf, after: Eskf) -> None:
     for i in range(n):
         for k in range(n):
             work[i, k] -= after.covariance[i, k]
-    turned = after.turned
-    turn_attitude(work, n, inverse_of((vec3(turned[0]), vec3(turned[1]), vec3(turned[2]))))
+    back = after.turned.T
+    turn_attitude(work, n, (vec3(back[0]), vec3(back[1]), vec3(back[2])))
     for i in range(n):
         for k in range(n):
             work[i, k] += before.covariance[i, k]
@@ -465,7 +466,10 @@ def smooth_state(adjoint: Adjoint, point: Eskf) -> None:
 
 @kernel
 def smooth_covariance(adjoint: Adjoint, point: Eskf) -> None:
-    """Smoothed covariance of attitude, velocity, position and biases into ``adjoint.state``."""
+    """Smoothed covariance of attitude, velocity, position and biases into ``adjoint.state``.
+
+    As in the filter, the attitude's error turns with the heading.
+    """
     covariance, product = point.covariance, adjoint.product
     smoothed = adjoint.state.covariance
     product_of(covariance, adjoint.matrix, CORE, point.n, product)
@@ -476,6 +480,8 @@ def smooth_covariance(adjoint: Adjoint, point: Eskf) -> None:
                 smoothed[i, k] -= a * covariance[j, k]
         for k in range(i):
             smoothed[k, i] = smoothed[i, k]
+    turn = exp((0.0, 0.0, adjoint.state.correction[THETA + 2]))
+    turn_attitude(smoothed, CORE, to_matrix(turn))
 
 
 @kernel
