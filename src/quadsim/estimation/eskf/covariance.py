@@ -6,10 +6,10 @@ The covariance is stored full and kept exactly symmetric.
 from __future__ import annotations
 
 from quadsim.base.compiled import Array, inline, kernel
+from quadsim.base.elementary import cos_sin
 from quadsim.base.parameters import Vec3
 from quadsim.estimation.eskf.layout import ANTENNA, TERRAIN, THETA, Eskf, N
 from quadsim.geometry.rotation import Mat3
-from quadsim.geometry.vector import dot
 
 
 @kernel
@@ -124,22 +124,21 @@ def add_rotated(covariance: Array, to: int, R: Mat3, variance: Vec3) -> None:
 
 
 @kernel
-def turn_attitude(covariance: Array, n: int, R: Mat3) -> None:
-    """Covariance after theta becomes R theta."""
+def turn_tilt(covariance: Array, n: int, angle_rad: float) -> None:
+    """Covariance after the error of the tilt is turned about the vertical."""
+    c, s = cos_sin(angle_rad)
     for k in range(n):
-        t = (covariance[THETA, k], covariance[THETA + 1, k], covariance[THETA + 2, k])
-        for i in range(3):
-            covariance[THETA + i, k] = dot(R[i], t)
-    for i in range(3):
-        t = (covariance[THETA + i, THETA], covariance[THETA + i, THETA + 1],
-             covariance[THETA + i, THETA + 2])  # fmt: skip
-        for k in range(i, 3):
-            covariance[THETA + i, THETA + k] = dot(R[k], t)
-        for k in range(i):
-            covariance[THETA + i, THETA + k] = covariance[THETA + k, THETA + i]
-    for i in range(3):
-        for k in range(THETA + 3, n):
-            covariance[k, THETA + i] = covariance[THETA + i, k]
+        x, y = covariance[THETA, k], covariance[THETA + 1, k]
+        covariance[THETA, k], covariance[THETA + 1, k] = c * x - s * y, s * x + c * y
+    x, y = covariance[THETA, THETA], covariance[THETA, THETA + 1]
+    z, w = covariance[THETA + 1, THETA], covariance[THETA + 1, THETA + 1]
+    covariance[THETA, THETA], covariance[THETA + 1, THETA + 1] = c * x - s * y, s * z + c * w
+    covariance[THETA, THETA + 1] = covariance[THETA + 1, THETA] = s * x + c * y
+    for k in range(THETA + 2, n):
+        covariance[k, THETA], covariance[k, THETA + 1] = (
+            covariance[THETA, k],
+            covariance[THETA + 1, k],
+        )
 
 
 @kernel

@@ -244,8 +244,8 @@ class Eskf(Record):
     before: ErrorState
     left: ErrorState
     correction: ErrorState
-    # for the smoother: how corrections have turned the attitude, which states were set anew
-    turned: Annotated[Array, 3, 3]
+    # for the smoother: how far corrections have turned the heading, which states were set anew
+    turned_rad: float
     set_anew: Annotated[NDArray[np.int64], N]
 
 

@@ -167,9 +167,8 @@ def advance_filter(
         state.across_W[i] += part * (f_W[i] - state.across_W[i])
     # the lag of a tilt behind a rotation that goes on is the same in the IMU's axes, as a bias is
     steady_S = scale(math.sqrt(STEADY_S / SCALE_ERROR_S), vec3(state.steady_S))
-    brief_S = subtract(vec3(state.turning_S), vec3(state.steady_S))
     angle2 = add(
-        scale_errors(brief_S, noise.gyro_scale, noise.gyro_axes),
+        scale_errors(vec3(state.turning_S), noise.gyro_scale, noise.gyro_axes),
         scale_errors(steady_S, noise.gyro_scale, noise.gyro_axes),
     )
     velocity2 = scale_errors(vec3(state.pushing_S), noise.accel_scale, noise.accel_axes)

@@ -11,7 +11,7 @@ from quadsim.estimation.eskf.covariance import (
     scaled,
     shear,
     times_row,
-    turn_attitude,
+    turn_tilt,
 )
 from quadsim.estimation.eskf.layout import (
     ACCEPTED,
@@ -41,7 +41,7 @@ from quadsim.estimation.eskf.layout import (
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.eskf.start_window import clear
 from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, to_matrix
-from quadsim.geometry.vector import dot, store, subtract, vec3
+from quadsim.geometry.vector import store, subtract, vec3
 
 #: Upper half of a symmetric matrix: xx, xy, xz, yy, yz, zz.
 Sym3 = tuple[float, float, float, float, float, float]
@@ -60,12 +60,8 @@ def correct_state(state: Eskf) -> None:
     noise of its heading.
     """
     x = state.correction
-    R = to_matrix(exp((0.0, 0.0, x[THETA + 2])))
-    turn_attitude(state.covariance, state.n, R)
-    for k in range(3):
-        turned = (state.turned[0, k], state.turned[1, k], state.turned[2, k])
-        for i in range(3):
-            state.turned[i, k] = dot(R[i], turned)
+    turn_tilt(state.covariance, state.n, x[THETA + 2])
+    state.turned_rad += x[THETA + 2]
     move_state(state)
 
 

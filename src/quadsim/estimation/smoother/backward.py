@@ -30,7 +30,7 @@ from quadsim.estimation.eskf.covariance import (
     shear,
     shear_scalar,
     skew,
-    turn_attitude,
+    turn_tilt,
 )
 from quadsim.estimation.eskf.driver import (
     AGE,
@@ -73,7 +73,6 @@ from quadsim.geometry.rotation import (
     Mat3,
     apply,
     conjugate,
-    exp,
     log,
     multiply,
     quat,
@@ -419,8 +418,7 @@ def back_over_measurements(adjoint: Adjoint, before: Eskf, after: Eskf) -> None:
     for i in range(n):
         for k in range(n):
             work[i, k] -= after.covariance[i, k]
-    back = after.turned.T
-    turn_attitude(work, n, (vec3(back[0]), vec3(back[1]), vec3(back[2])))
+    turn_tilt(work, n, -after.turned_rad)
     for i in range(n):
         for k in range(n):
             work[i, k] += before.covariance[i, k]
@@ -480,8 +478,7 @@ def smooth_covariance(adjoint: Adjoint, point: Eskf) -> None:
                 smoothed[i, k] -= a * covariance[j, k]
         for k in range(i):
             smoothed[k, i] = smoothed[i, k]
-    turn = exp((0.0, 0.0, adjoint.state.correction[THETA + 2]))
-    turn_attitude(smoothed, CORE, to_matrix(turn))
+    turn_tilt(smoothed, CORE, adjoint.state.correction[THETA + 2])
 
 
 @kernel
