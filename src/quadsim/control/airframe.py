@@ -20,7 +20,6 @@ from quadsim.geometry.linear import pseudo_inverse, solve
 
 #: What is left of a vehicle that has lost a rotor: nothing that can be flown; thrust and every
 #: torque; the same without yaw torque; a spin about an axis near the vertical.
-SURVIVALS = ("none", "full", "without yaw", "spin")
 NO_SURVIVAL, FULL, WITHOUT_YAW, SPIN = range(4)
 
 #: Weight over mass, to which a helicopter's lift is given, m/s^2.
@@ -46,7 +45,7 @@ class Airframe(Record):
     stick_rate_max_radps: Vector
     motor_lag_s: float
     rotor_inertia_kg_m2: float
-    survival: Annotated[NDArray[np.int64], MAX_ROTORS]  # what is left without a rotor, of SURVIVALS
+    survival: Annotated[NDArray[np.int64], MAX_ROTORS]  # what is left without a rotor
     allocation_without: Annotated[Array, MAX_ROTORS, MAX_ROTORS, 4]  # and how it is mixed
 
 
@@ -165,7 +164,7 @@ def allocation_without(matrix: Array, lost: int) -> tuple[int, Array]:
         lost: index of the rotor.
 
     Returns:
-        An index of SURVIVALS, and the allocation; zeros in the rows of rotors that stop.
+        What is left, and the allocation; zeros in the rows of rotors that stop.
     """
     rotors = matrix.shape[1]
     result = np.zeros((rotors, 4))

@@ -14,7 +14,7 @@ from typing import Annotated
 
 from quadsim.base.compiled import Array, Record, Vector, kernel
 from quadsim.base.elementary import atan2, cos, power, sin
-from quadsim.base.parameters import Vec3, dtype_of, new
+from quadsim.base.parameters import Vec3
 from quadsim.base.records import HELICOPTER, AttitudeCommand, Odometry, PerRotor
 from quadsim.control.airframe import NO_SURVIVAL, SPIN, WITHOUT_YAW, Airframe
 from quadsim.control.mixer import equal_speeds, mix, mix_by, stick
@@ -47,14 +47,6 @@ class AttitudeControl(Record):
     mixed: int
     short: int
     missing: Annotated[Array, 4]
-
-
-ATTITUDE_CONTROL = dtype_of(AttitudeControl)
-
-
-def new_attitude_control() -> AttitudeControl:
-    """State of the attitude and rate loops before their first step."""
-    return new(AttitudeControl)
 
 
 @kernel
@@ -207,7 +199,7 @@ def attitude_control(
     Inputs must be finite: :func:`quadsim.control.inner_loop.inner_loop` sees to it.
 
     Args:
-        state: ATTITUDE_CONTROL record, advanced in place.
+        state: an :class:`AttitudeControl`, advanced in place.
         params: packed AutopilotParams.
         airframe: AIRFRAME record.
         odometry: ODOMETRY record; its attitude and body rates count.

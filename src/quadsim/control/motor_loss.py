@@ -12,7 +12,7 @@ import math
 
 from quadsim.base.compiled import Array, Record, Vector, kernel
 from quadsim.base.elementary import exp
-from quadsim.base.parameters import Vec3, dtype_of
+from quadsim.base.parameters import Vec3
 from quadsim.base.records import MAX_ROTORS, PerRotor
 from quadsim.control.airframe import Airframe
 from quadsim.control.pid import low_pass, low_pass_weight
@@ -48,9 +48,6 @@ class MotorWatch(Record):
     running: int
     w_B: Vector  # body rates a sample ago
     difference: Vector  # low-passed, rad/s^2
-
-
-MOTOR_WATCH = dtype_of(MotorWatch)
 
 
 @kernel
@@ -129,7 +126,7 @@ def lost_motor(
     """Index of a motor that gives no thrust, or -1; to be called at each step in flight.
 
     Args:
-        watch: MOTOR_WATCH record, advanced in place.
+        watch: a :class:`MotorWatch`, advanced in place.
         airframe: AIRFRAME record.
         commands: (MAX_ROTORS,) rotor speeds commanded in the last step, rad/s.
         measured: (MAX_ROTORS,) speeds of the rotors in rad/s; NaN where there is no telemetry.

@@ -46,8 +46,6 @@ class Descent(Record):
     v_model: float
 
 
-DESCENT = dtype_of(Descent)
-
 #: Least tilt compensation: the cosine of 60 degrees.
 LEAST_COSINE = 0.5
 
@@ -65,7 +63,7 @@ def descent_force(
     """Vertical specific force in m/s^2 of one step of a descent.
 
     Args:
-        descent: DESCENT record, advanced in place.
+        descent: a :class:`Descent`, advanced in place.
         params: packed AutopilotParams.
         wanted: vertical velocity, at most 0, in m/s.
         v_up: estimated vertical velocity in m/s; not finite means there is none.

@@ -248,7 +248,7 @@ def spin_control(
     """One step of attitude control on three rotors; yaw is given up.
 
     Args:
-        state: ATTITUDE_CONTROL record with a lost motor; its filters advance.
+        state: of the attitude loop, with a lost motor; its filters advance.
         params: packed AutopilotParams.
         airframe: AIRFRAME record of four rotors.
         odometry: ODOMETRY record.

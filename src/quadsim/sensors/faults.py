@@ -61,9 +61,6 @@ class ActingFault(Record):
     holds: int
 
 
-FAULT = dtype_of(ActingFault)
-
-
 class FaultList(Record):
     """The faults of a device."""
 

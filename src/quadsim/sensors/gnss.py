@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from quadsim.base.compiled import Array, Over, Record, Records, Vector, kernel
 from quadsim.base.elementary import cos, each, exp, log, sin
 from quadsim.base.normals import draw_normals
-from quadsim.base.parameters import Spec, Vec3, dtype_of
+from quadsim.base.parameters import Spec, Vec3
 from quadsim.base.records import Kinematics
 from quadsim.geometry.rotation import quat, rotate
 from quadsim.geometry.vector import add, cross, vec3
@@ -67,14 +67,11 @@ class Sky(Record):
     direction_W: Annotated[Array, MAX_SATELLITES, 3]
 
 
-SKY = dtype_of(Sky)
-
-
 def draw_sky(sky: Sky, count: int, mask_deg: float, generator: np.random.Generator) -> None:
     """Spread satellites evenly over the sky above a mask.
 
     Args:
-        sky: SKY record.
+        sky: a :class:`Sky`.
         count: of satellites.
         mask_deg: least elevation.
         generator: the sensor's stream; takes the same number of draws for any count.
@@ -95,7 +92,7 @@ def dilute(sky: Sky, hidden: int) -> None:
     """Write how many satellites are seen and the dilution of precision that they give.
 
     Args:
-        sky: SKY record.
+        sky: a :class:`Sky`.
         hidden: one bit for each satellite that is not seen.
     """
     sky.hidden, sky.visible = hidden, 0
@@ -135,7 +132,7 @@ def look_up(sky: Sky, scene: Scene, ground_height_m: float, antenna_W: Vec3) -> 
     """Find out which satellites terrain and obstacles hide.
 
     Args:
-        sky: SKY record.
+        sky: a :class:`Sky`.
         scene: what is there beside the flat ground.
         ground_height_m: height of the flat ground.
         antenna_W: where the antenna is.

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from quadsim.base.compiled import Array, Record, Vector, kernel
 from quadsim.base.elementary import exp, tan
-from quadsim.base.parameters import Vec3, dtype_of
+from quadsim.base.parameters import Vec3
 from quadsim.sensors.model import read_out
 
 #: Standard normal numbers for a sample: white noise, Gauss-Markov, walk.
@@ -59,9 +59,6 @@ class ImuChannel(Record):
     noise_memory: Annotated[Array, 3, 2]
 
 
-CHANNEL = dtype_of(ImuChannel)
-
-
 def is_filtered(bandwidth_hz: float, rate_hz: float) -> bool:
     """Whether a low-pass can be run at the sample rate: it is on and below half of it."""
     return 0.0 < bandwidth_hz < 0.5 * rate_hz
@@ -86,7 +83,7 @@ def start_channel(
     """Switch one triad on.
 
     Args:
-        channel: CHANNEL record, zeroed.
+        channel: an :class:`ImuChannel`, zeroed.
         params: ImuParams.
         name: "accel" or "gyro", with which its parameters begin.
         floor: (3,) density of the vibration's floor, sensor axes.
@@ -182,7 +179,7 @@ def read_channel(
     """What a triad says.
 
     Args:
-        channel: CHANNEL record, changed in place.
+        channel: an :class:`ImuChannel`, changed in place.
         x: true motion with vibration, behind the low-pass, sensor axes.
         push: bias from elsewhere, output units.
         warmth_K: temperature over that of the calibration.

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from quadsim.base.compiled import Array, Record, kernel
 from quadsim.base.elementary import cos_sin
-from quadsim.base.parameters import Spec, Vec3, dtype_of
+from quadsim.base.parameters import Spec, Vec3
 from quadsim.base.records import MAX_ROTORS, Kinematics
 from quadsim.geometry.vector import add
 from quadsim.sensors.error_terms import WhiteDensity
@@ -77,8 +77,6 @@ class VibrationState(Record):
     on: int
     phasor: Annotated[NDArray[np.complex128], MAX_ROTORS]
 
-
-VIBRATION = dtype_of(VibrationState)
 
 #: A rotor that turns less than this between two samples (rad) is averaged by the trapezoid.
 SLOW_RAD = 1e-3
@@ -157,7 +155,7 @@ def vibrate(
     """Turn the rotors over an interval and sum up their lines.
 
     Args:
-        state: VIBRATION record.
+        state: a :class:`VibrationState`.
         params: packed VibrationParams.
         previous, now: KINEMATICS records at the interval's ends.
         dt_s: the interval.

@@ -10,13 +10,13 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from quadsim.base.compiled import new_record
-from quadsim.base.parameters import pack
+from quadsim.base.parameters import new, pack
 from quadsim.base.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY
 from quadsim.control.airframe import AirframeParams, effectiveness, pack_airframe
 from quadsim.control.attitude import (
     IDLE_THRUST,
+    AttitudeControl,
     attitude_control,
-    new_attitude_control,
     thrust_limits,
     tilt_error,
     wanted_rates,
@@ -53,7 +53,7 @@ def wrench(attitude=PLAIN, q_WB=(1.0, 0.0, 0.0, 0.0), w_B=(0.0, 0.0, 0.0), steps
     command.q_WB[:] = wanted.get("q", (1.0, 0.0, 0.0, 0.0))
     command.yaw_rate = wanted.get("yaw_rate", 0.0)
     command.thrust = wanted.get("thrust", 9.8)
-    state, speeds = new_attitude_control(), np.zeros(MAX_ROTORS)
+    state, speeds = new(AttitudeControl), np.zeros(MAX_ROTORS)
     params = pack(AutopilotParams(attitude=attitude))
     for _ in range(steps):
         attitude_control(state, params, pack_airframe(AIRFRAME), odometry, command, DT, speeds)
@@ -125,7 +125,7 @@ def test_the_integral_grows_with_a_held_rate_error_and_stops_when_the_rotors_are
     later = wrench(integrating, w_B=(0.1, 0.0, 0.0), steps=51)[1]
     assert later - first == pytest.approx(-0.01 * 20.0 * 0.1 * 50 * DT, rel=1e-9)
 
-    state, speeds = new_attitude_control(), np.zeros(MAX_ROTORS)
+    state, speeds = new(AttitudeControl), np.zeros(MAX_ROTORS)
     odometry, command = new_record(ODOMETRY), new_record(ATTITUDE_COMMAND)
     odometry.q_WB[0] = command.q_WB[0] = 1.0
     odometry.w_B[0], command.thrust = 300.0, 9.8
@@ -138,7 +138,7 @@ def test_the_integral_grows_with_a_held_rate_error_and_stops_when_the_rotors_are
 
 def test_the_lead_acts_against_the_change_of_the_low_passed_rate():
     leading = replace(PLAIN, rate_lead_s=0.01, gyro_cutoff_hz=20.0)
-    state, speeds = new_attitude_control(), np.zeros(MAX_ROTORS)
+    state, speeds = new(AttitudeControl), np.zeros(MAX_ROTORS)
     odometry, command = new_record(ODOMETRY), new_record(ATTITUDE_COMMAND)
     odometry.q_WB[0] = command.q_WB[0] = 1.0
     command.thrust = 9.8

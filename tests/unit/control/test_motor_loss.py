@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from quadsim.analysis.metrics import body_z
-from quadsim.base.compiled import new_record
 from quadsim.base.files import find
-from quadsim.base.parameters import load
+from quadsim.base.parameters import load, new
 from quadsim.base.records import MAX_ROTORS
 from quadsim.control.airframe import (
     FULL,
@@ -22,7 +21,7 @@ from quadsim.control.airframe import (
     effectiveness,
     pack_airframe,
 )
-from quadsim.control.motor_loss import MOTOR_WATCH, lost_motor
+from quadsim.control.motor_loss import MotorWatch, lost_motor
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.scenario import known_airframe, load_scenario
 from quadsim.vehicle.disturbances import MotorChange
@@ -63,7 +62,7 @@ def test_what_is_left_without_each_rotor(params, survival):
 
 def run_watch(commands, measured, rates, steps=250, dt_s=0.002):
     """First step at which a motor is found, and which; -1 where none is."""
-    watch, packed = new_record(MOTOR_WATCH), pack_airframe(airframe("x500"))
+    watch, packed = new(MotorWatch), pack_airframe(airframe("x500"))
     for k in range(steps):
         found = lost_motor(
             watch, packed, commands(k * dt_s), measured(k * dt_s), rates(k * dt_s), dt_s

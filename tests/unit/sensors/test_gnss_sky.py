@@ -10,15 +10,16 @@ from scipy import stats
 from sensor_rig import ALPHA
 
 from quadsim.base.compiled import new_record
+from quadsim.base.parameters import new
 from quadsim.base.records import KINEMATICS
 from quadsim.sensors import SENSORS
 from quadsim.sensors.devices import load_device
 from quadsim.sensors.gnss import (
     MAX_SATELLITES,
     NO_DOP,
-    SKY,
     WORST_PDOP,
     GnssParams,
+    Sky,
     dilute,
     draw_sky,
     has_position,
@@ -32,7 +33,7 @@ from quadsim.world.scene.terrain import Heightmap
 
 
 def sky_of(directions, hidden=0):
-    sky = new_record(SKY)
+    sky = new(Sky)
     sky.count = len(directions)
     sky.direction_W[: len(directions)] = directions
     dilute(sky, hidden)
@@ -40,7 +41,7 @@ def sky_of(directions, hidden=0):
 
 
 def drawn(count, mask_deg=10.0, seed=1):
-    sky = new_record(SKY)
+    sky = new(Sky)
     draw_sky(sky, count, mask_deg, np.random.default_rng(seed))
     return sky
 

@@ -13,10 +13,10 @@ from quadsim.analysis.summary import summarize
 from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
-from quadsim.base.parameters import from_mapping, load, pack
+from quadsim.base.parameters import from_mapping, load, new, pack
 from quadsim.base.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY
 from quadsim.control.airframe import AirframeParams, pack_airframe
-from quadsim.control.attitude import attitude_control, new_attitude_control, thrust_limits
+from quadsim.control.attitude import AttitudeControl, attitude_control, thrust_limits
 from quadsim.control.mixer import equal_speeds, stick
 from quadsim.control.parameters import AutopilotParams
 from quadsim.geometry.rotation import from_euler
@@ -210,9 +210,7 @@ def commanded(thrust=GRAVITY, q_command=(1.0, 0.0, 0.0, 0.0), yaw_rate=0.0, **od
     command.q_WB[:] = q_command
     command.thrust, command.yaw_rate = thrust, yaw_rate
     result = np.full(MAX_ROTORS, np.nan)
-    attitude_control(
-        new_attitude_control(), pack(GAINS), AIRFRAME, odometry, command, 0.002, result
-    )
+    attitude_control(new(AttitudeControl), pack(GAINS), AIRFRAME, odometry, command, 0.002, result)
     return result
 
 

@@ -24,7 +24,6 @@ from quadsim.vehicle.contact.collision import collide
 from quadsim.vehicle.contact.points import (
     CRASHES,
     FAR,
-    FEET,
     GROUND,
     HARD_LANDING,
     HULL_STRUCK,
@@ -52,7 +51,7 @@ from quadsim.world.scene.scene import Scene
 if TYPE_CHECKING:
     from quadsim.vehicle.multirotor import Vehicle
 
-__all__ = ["CRASHES", "FEET", "collide", "contact_wrench", "is_clear", "settle"]
+__all__ = ["CRASHES", "collide", "contact_wrench", "is_clear", "settle"]
 
 #: How far beyond what it flies in two steps a point looks for surfaces, in m.
 MARGIN_M = 0.02

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.base.compiled import Array, Record, Vector, kernel
-from quadsim.base.parameters import Vec3, dtype_of
+from quadsim.base.parameters import Vec3
 from quadsim.geometry.vector import norm, vec3
 from quadsim.vehicle.contact.hull import MAX_FEET, MAX_HULL
 from quadsim.vehicle.parameters import VehicleParams
@@ -66,9 +66,6 @@ class Feet(Record):
     body_half_m: float
     tilted_s: float  # for how long it lies tilted
     impact_mps: float  # speed of the last touch
-
-
-FEET = dtype_of(Feet)
 
 
 @kernel

@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from quadsim.base.compiled import Array, Record, Vector, kernel
-from quadsim.base.parameters import Vec3, dtype_of
+from quadsim.base.parameters import Vec3
 from quadsim.geometry.vector import add, dot, norm, scale, subtract, vec3
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.state import LOAD_P, LOAD_V, three
@@ -42,9 +42,6 @@ class Load(Record):
     air_density_kg_m3: float
     looked_W_m: Vector  # where surfaces were looked for last,
     clear_m: float  # and how far around there are none
-
-
-LOAD = dtype_of(Load)
 
 
 @kernel

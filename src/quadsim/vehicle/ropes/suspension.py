@@ -23,7 +23,6 @@ from quadsim.vehicle.ropes.slung_load import is_in_the_clear, load_acceleration_
 from quadsim.vehicle.ropes.suspension_rows import (
     ROPES,
     SLUNG,
-    SUSPENSION,
     TETHER,
     aim,
     attachment_B,
@@ -46,7 +45,7 @@ from quadsim.world.scene.scene import Scene
 if TYPE_CHECKING:
     from quadsim.vehicle.multirotor import Vehicle
 
-__all__ = ["SUSPENSION", "catch", "check_ropes", "hang", "has_load", "has_ropes", "suspend"]
+__all__ = ["catch", "check_ropes", "hang", "has_load", "has_ropes", "suspend"]
 
 #: Most iterations by which positions are put back; each squares what is left.
 _ITERATIONS = 3

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.base.compiled import Array, Record, kernel
-from quadsim.base.parameters import Vec3, dtype_of
+from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import Mat3, apply, apply_inverse
 from quadsim.geometry.vector import add, cross, dot, norm, scale, subtract, vec3
 from quadsim.vehicle.parameters import VehicleParams
@@ -44,9 +44,6 @@ class Suspension(Record):
     sides: Annotated[NDArray[np.int64], ROPES]
     status: Annotated[NDArray[np.int64], ROPES]
     elimination: Annotated[Array, ROPES + 1, ROPES]
-
-
-SUSPENSION = dtype_of(Suspension)
 
 
 @kernel
