@@ -17,7 +17,7 @@ from quadsim.base.parameters import load
 from quadsim.gazebo.shapes import height_over_ground_m, shape_parts
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.world.scene.obstacles import Obstacle, Pose
-from quadsim.world.scene.scene import Scene, cast_rays, scene_of
+from quadsim.world.scene.scene import Scene, cast_ray, scene_of
 from quadsim.world.sdf.world_file import load_world
 
 Array = NDArray[np.float64]
@@ -42,10 +42,10 @@ FARTHEST_M, CLEAR = 600.0, 4.0
 
 def look(scene: Scene, eye: Array, direction: Array) -> Array:
     """Distances along unit vectors (N, 3) from an eye."""
-    distances, cosines = np.empty(len(direction)), np.empty(len(direction))
-    eyes = np.broadcast_to(eye, direction.shape).copy()
-    cast_rays(scene, 0.0, eyes, direction, FARTHEST_M, distances, cosines)
-    return distances
+    start = tuple(eye.tolist())
+    return np.array(
+        [cast_ray(scene, 0.0, start, tuple(ray), FARTHEST_M)[0] for ray in direction.tolist()]
+    )
 
 
 def scene_named(name: str) -> Scene:

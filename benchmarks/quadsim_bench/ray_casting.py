@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import timeit
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,16 +68,34 @@ def scenes() -> dict[str, Scene]:
     }
 
 
+@cache
+def compiled() -> Callable[..., None]:
+    """A kernel that casts rays from one point."""
+    from quadsim.base.compiled import kernel
+    from quadsim.world.scene.scene import cast_ray
+
+    @kernel
+    def cast_rays(
+        scene: Scene,
+        directions: NDArray[np.float64],
+        distance: NDArray[np.float64],
+        cosine: NDArray[np.float64],
+    ) -> None:
+        origin = (0.0, 0.0, HEIGHT_M)
+        for i in range(directions.shape[0]):
+            direction = (directions[i, 0], directions[i, 1], directions[i, 2])
+            distance[i], cosine[i] = cast_ray(scene, 0.0, origin, direction, RANGE_M)
+
+    return cast_rays
+
+
 def caster(scene: Scene, directions: NDArray[np.float64]) -> Callable[[], None]:
     """A call that casts all rays from one point."""
-    from quadsim.world.scene.scene import cast_rays
-
-    count = len(directions)
-    origins = np.tile([0.0, 0.0, HEIGHT_M], (count, 1))
-    distance, cosine = np.zeros(count), np.zeros(count)
+    cast_rays = compiled()
+    distance, cosine = np.zeros(len(directions)), np.zeros(len(directions))
 
     def call() -> None:
-        cast_rays(scene, 0.0, origins, directions, RANGE_M, distance, cosine)
+        cast_rays(scene, directions, distance, cosine)
 
     return call
 

@@ -185,23 +185,6 @@ class RangefinderSample(Record):
     values: Annotated[Array, 1, Over("range_m")]
 
 
-def flat_ground_height(range_m: float, tilt_rad: float, half_beam_rad: float = 0.0) -> float:
-    """Height of a range finder above flat ground.
-
-    A cone's nearest point of the ground is straight below while the vertical is inside the cone,
-    and on the cone's lowest edge beyond: h = r cos(max(0, tilt - half beam)).
-
-    Args:
-        range_m: what it reads.
-        tilt_rad: angle between its axis and the vertical, [0, pi/2).
-        half_beam_rad: half the width of its beam; 0 for a ray, h = r cos(tilt).
-
-    Returns:
-        Height in m.
-    """
-    return range_m * cos(max(0.0, tilt_rad - half_beam_rad))
-
-
 def cone(rays: int, field_of_view_rad: float) -> NDArray[np.float64]:
     """Rays that fill a cone about x evenly, axis and edge included.
 

@@ -13,7 +13,6 @@ from quadsim.control.parameters import FlightParams
 from quadsim.estimation.terrain import GroundParams, heights_ahead, nearest_direction, new_ground
 from quadsim.geometry.rotation import from_euler, quat, rotate
 from quadsim.mission.reference.ground import Ground, clear_mps
-from quadsim.sensors.rangefinder import flat_ground_height
 from quadsim.world.scene.terrain import Heightmap, terrain_arrays
 
 TICK_S = 0.02
@@ -182,7 +181,7 @@ def test_a_wide_beam_reads_the_nearest_point():
     for tilt in (0.0, 0.2, 0.5):
         axis = (math.sin(tilt), 0.0, -math.cos(tilt))
         way = nearest_direction(axis, (0.0, 0.0), 0.35)
-        assert -way[2] == pytest.approx(flat_ground_height(1.0, tilt, 0.35), abs=1e-12)
+        assert -way[2] == pytest.approx(math.cos(max(0.0, tilt - 0.35)), abs=1e-12)
     # on a slope of 15 degrees the plumb is inside the cone: r = h cos(15 degrees)
     way = nearest_direction((0.0, 0.0, -1.0), (math.tan(math.radians(15.0)), 0.0), 0.35)
     assert 1.0 / (-way[2] + way[0] * math.tan(math.radians(15.0))) == pytest.approx(

@@ -11,6 +11,8 @@ import pytest
 
 pytest.importorskip("rclpy")
 
+from ray_casts import cast_rays
+
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
 from quadsim.cli.rehearse import rehearse, take_bags, with_dds
@@ -23,7 +25,7 @@ from quadsim.ros.graph.dds_rehearsal import DdsRehearsal, FlightTime, options_fo
 from quadsim.ros.graph.graph_events import Report
 from quadsim.ros.graph.hil_graph import describe_hil
 from quadsim.ros.nodes.stand_in import stop_values
-from quadsim.world.scene.scene import cast_rays, scene_of
+from quadsim.world.scene.scene import scene_of
 from quadsim.world.sdf.world_file import load_world
 
 
@@ -39,11 +41,10 @@ def test_the_world_of_a_field_is_that_of_the_core(tmp_path):
     )
     azimuth = rng.uniform(-np.pi, np.pi, 400)
     rays = np.column_stack([np.cos(azimuth), np.sin(azimuth), np.zeros(400)])
-    found = []
-    for scene in (scene_of(written), rehearsal.scene):
-        distances, cosines = np.zeros(400), np.zeros(400)
-        cast_rays(scene, 0.0, origins, rays, 40.0, distances, cosines)
-        found.append(distances)
+    found = [
+        cast_rays(scene, 0.0, origins, rays, 40.0)[0]
+        for scene in (scene_of(written), rehearsal.scene)
+    ]
     assert np.isfinite(found[0]).sum() > 50
     np.testing.assert_allclose(found[0], found[1], atol=1e-5)
 

@@ -16,7 +16,7 @@ from quadsim.sensors import SENSORS
 from quadsim.sensors.devices import load_device
 from quadsim.sensors.faults import FaultParams
 from quadsim.sensors.model import SimulatedSensor
-from quadsim.sensors.rangefinder import RangefinderParams, cone, flat_ground_height
+from quadsim.sensors.rangefinder import RangefinderParams, cone
 from quadsim.wire.decode import decode
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.obstacles import Box, Obstacle, Plane, Pose
@@ -52,7 +52,6 @@ def test_range_is_height_over_the_cosine_of_the_tilt(tilt):
     found = reading(params, ground_m=0.5, p_W=(4.0, 2.0, 3.5), q_WB=from_euler(tilt, 0.0, 1.0))
     height_m = 3.0 - 0.1 * math.cos(tilt)
     assert found == pytest.approx(height_m / math.cos(tilt), abs=1e-12)
-    assert flat_ground_height(found, abs(tilt)) == pytest.approx(height_m, abs=1e-12)
 
 
 def test_a_mount_that_looks_ahead_sees_the_wall():
@@ -134,8 +133,6 @@ def test_a_cone_sees_the_nearest_point_of_flat_ground(tilt_deg):
     slack_rad = covering_rad(cone(64, 2.0 * half_rad), half_rad)
     assert found >= height_m / math.cos(nearest_rad) - 1e-12
     assert found <= height_m / math.cos(nearest_rad + slack_rad)
-    estimated_m = flat_ground_height(found, tilt_rad, half_rad)
-    assert estimated_m == pytest.approx(height_m, rel=1.0 / math.cos(slack_rad + nearest_rad) - 1.0)
 
 
 def test_a_wide_cone_sees_the_edge_of_a_box_that_a_ray_passes_by():

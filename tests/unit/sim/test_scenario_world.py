@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import yaml
+from heightmap_image import write_heightmap
 from scipy.spatial.transform import Rotation
 
 from quadsim.base.errors import InputError
@@ -18,7 +19,6 @@ from quadsim.sim.log import ERROR
 from quadsim.sim.scenario import load_scenario
 from quadsim.vehicle.start import standing_height_m
 from quadsim.world.scene.terrain import Heightmap
-from quadsim.world.scene.terrain_image import write_heightmap
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 import trimesh
 import yaml
 from click.testing import CliRunner
+from ray_casts import cast_rays
 
 from quadsim.api.simulation import Simulation
 from quadsim.base.errors import InputError
@@ -28,7 +29,7 @@ from quadsim.ui.workspace import MOST_RUNS, Workspace
 from quadsim.view.shapes import vehicle_shape
 from quadsim.view.world_shapes import GroundPatch, world_shapes
 from quadsim.world.scene.obstacles import Box, Cylinder, Obstacle, Pose, Sphere
-from quadsim.world.scene.scene import cast_rays, scene_of
+from quadsim.world.scene.scene import scene_of
 
 
 @pytest.fixture(scope="module")
@@ -147,8 +148,7 @@ def test_rays_meet_the_drawn_world_where_sensors_meet_the_true_one():
     targets = np.repeat([(3.0, -1.0, 2.0), (-3.0, 2.0, 1.5), (0.0, 4.0, 1.0)], 60, axis=0)
     origins = targets + 6.0 * _unit(rng.normal(size=(180, 3)) * [1.0, 1.0, 0.2])
     rays = _unit(targets + rng.uniform(-0.2, 0.2, (180, 3)) - origins)
-    ranges, cosines = np.zeros(180), np.zeros(180)
-    cast_rays(scene, -100.0, origins, rays, 50.0, ranges, cosines)
+    ranges, _ = cast_rays(scene, -100.0, origins, rays, 50.0)
     # round things have corners when drawn
     np.testing.assert_allclose(_first_hit(corners, origins, rays), ranges, atol=0.03)
     assert np.isfinite(ranges).all()

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 import rasterio
+from heightmap_image import write_heightmap
 from rasterio.transform import Affine, from_origin
 
 from quadsim.base.errors import InputError
@@ -14,7 +15,6 @@ from quadsim.world.scene.raycast_terrain import terrain_height
 from quadsim.world.scene.scene import scene_of
 from quadsim.world.scene.terrain import Heightmap
 from quadsim.world.scene.terrain_geotiff import read_geotiff, read_heightmap_file
-from quadsim.world.scene.terrain_image import write_heightmap
 
 UTM32 = "EPSG:32632"
 EAST_M, NORTH_M = 465_000.0, 5_249_000.0  # of the north-west corner

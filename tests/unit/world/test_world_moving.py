@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from ray_casts import cast_rays
 
 from quadsim.base.compiled import new_record
 from quadsim.base.records import KINEMATICS
@@ -12,7 +13,7 @@ from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.distance import obstacle_distance
 from quadsim.world.scene.moving_scene import scene_with
 from quadsim.world.scene.obstacles import Box, Cylinder, Mesh, Obstacle, Pose, Sphere
-from quadsim.world.scene.scene import EMPTY_SCENE, cast_rays, scene_of
+from quadsim.world.scene.scene import EMPTY_SCENE, scene_of
 
 
 def some(count, rng):
@@ -40,11 +41,10 @@ def test_rays_meet_what_they_meet_in_the_scene_made_as_a_whole(still, moving):
     origins = rng.uniform(-12.0, 12.0, (count, 3))
     directions = rng.normal(size=(count, 3))
     directions /= np.linalg.norm(directions, axis=1)[:, None]
-    found = []
-    for scene in (scene_of(standing + others), scene_with(scene_of(standing), others)):
-        distances, cosines = np.zeros(count), np.zeros(count)
-        cast_rays(scene, -50.0, origins, directions, 60.0, distances, cosines)
-        found.append((distances, cosines))
+    found = [
+        cast_rays(scene, -50.0, origins, directions, 60.0)
+        for scene in (scene_of(standing + others), scene_with(scene_of(standing), others))
+    ]
     np.testing.assert_array_equal(found[0], found[1])
     assert np.isfinite(found[0][0]).any()
 
@@ -64,11 +64,7 @@ def test_meshes_come_beside_meshes():
         whole, joined = scene_of(every), scene_with(scene_of(every[:split]), every[split:])
         origins = rng.uniform(-9.0, 9.0, (200, 3))
         directions = -origins / np.linalg.norm(origins, axis=1)[:, None]
-        found = []
-        for scene in (whole, joined):
-            distances, cosines = np.zeros(200), np.zeros(200)
-            cast_rays(scene, -50.0, origins, directions, 60.0, distances, cosines)
-            found.append((distances, cosines))
+        found = [cast_rays(scene, -50.0, origins, directions, 60.0) for scene in (whole, joined)]
         np.testing.assert_array_equal(found[0], found[1])
         points = [tuple(point) for point in origins[:50].tolist()]
         assert [obstacle_distance(whole, point, 20.0) for point in points] == [

@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 from quadsim.base.errors import InputError
 from quadsim.geometry.rotation import from_euler
 from quadsim.world.scene.obstacles import Box, Cylinder, Mesh, Obstacle, Plane, Pose, Sphere
-from quadsim.world.scene.scene import EMPTY_SCENE, cast_ray, cast_rays, scene_of
+from quadsim.world.scene.scene import EMPTY_SCENE, cast_ray, scene_of
 
 # A dozen double operations on numbers below 100.
 ROUNDING = 1e-13
@@ -169,20 +169,6 @@ def test_the_nearest_counts_and_the_order_does_not():
         scene = scene_of([obstacles[k] for k in order])
         assert cast(scene, (0.0, 0.0, 0.0), RIGHT) == near(2.5, 1.0)
         assert cast(scene, (4.0, 0.0, 0.0), RIGHT) == near(1.5, 1.0)
-
-
-def test_many_rays_are_many_single_ones():
-    scene = scene_of(
-        [Obstacle("a", Sphere(1.0), Pose((3.0, 0.0, 1.0))), Obstacle("b", Plane(), Pose())]
-    )
-    rng = np.random.default_rng(4)
-    origins = rng.uniform(0.0, 4.0, (50, 3))
-    directions = rng.standard_normal((50, 3))
-    directions /= np.linalg.norm(directions, axis=1)[:, None]
-    distances, cosines = np.full(50, -1.0), np.full(50, -1.0)
-    cast_rays(scene, 0.0, origins, directions, 5.0, distances, cosines)
-    for origin, direction, *found in zip(origins, directions, distances, cosines, strict=True):
-        assert cast_ray(scene, 0.0, tuple(origin), tuple(direction), 5.0) == tuple(found)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from heightmap_image import write_heightmap
 
 from quadsim.base.files import find_world, known_worlds
 from quadsim.geometry.geodesy import Datum
@@ -13,7 +14,6 @@ from quadsim.world.scene.obstacles import Mesh, Plane
 from quadsim.world.scene.raycast_terrain import terrain_height
 from quadsim.world.scene.scene import cast_ray
 from quadsim.world.scene.terrain_hills import HillsParams, hills
-from quadsim.world.scene.terrain_image import write_heightmap
 from quadsim.world.sdf.world_file import load_world
 
 EAST, DOWN = (1.0, 0.0, 0.0), (0.0, 0.0, -1.0)

@@ -96,19 +96,6 @@ def terrain_height(terrain: TerrainArrays, ground_height_m: float, x: float, y: 
 
 
 @kernel
-def terrain_normal(terrain: TerrainArrays, x: float, y: float) -> Vec3:
-    """Unit normal of the ground at a point of the map, upwards."""
-    if not is_on_heightmap(terrain, x, y):
-        return (0.0, 0.0, 1.0)
-    u, v = grid_position(terrain, x, y)
-    rows, columns = terrain.heights.shape
-    i, j = cell_of(u, columns - 1), cell_of(v, rows - 1)
-    east, north = cell_slope(terrain, i, j, u - i >= v - j)
-    length = math.sqrt(1.0 + east * east + north * north)
-    return (-east / length, -north / length, 1.0 / length)
-
-
-@kernel
 def flat_hit(ground_height_m: float, origin: Vec3, direction: Vec3) -> Hit:
     """Distance and cosine of incidence on flat ground."""
     height = origin[2] - ground_height_m

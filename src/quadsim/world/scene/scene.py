@@ -180,32 +180,3 @@ def cast_ray(
     if best <= range_max_m:
         return best, best_cos
     return math.inf, 0.0
-
-
-@kernel
-def cast_rays(
-    scene: Scene,
-    ground_height_m: float,
-    origins_W: NDArray[np.float64],
-    directions_W: NDArray[np.float64],
-    range_max_m: float,
-    out_distance: NDArray[np.float64],
-    out_cos: NDArray[np.float64],
-) -> None:
-    """Many rays at once; see :func:`cast_ray`.
-
-    Args:
-        scene: what is there beside the flat ground.
-        ground_height_m: height of the flat ground.
-        origins_W: (N, 3) starts of the rays.
-        directions_W: (N, 3) unit vectors.
-        range_max_m: how far to look.
-        out_distance: (N,) is filled with the distances.
-        out_cos: (N,) is filled with the cosines of incidence.
-    """
-    for i in range(origins_W.shape[0]):
-        origin = (origins_W[i, 0], origins_W[i, 1], origins_W[i, 2])
-        direction = (directions_W[i, 0], directions_W[i, 1], directions_W[i, 2])
-        out_distance[i], out_cos[i] = cast_ray(
-            scene, ground_height_m, origin, direction, range_max_m
-        )

@@ -66,20 +66,3 @@ def _check(path: Path, image: Image.Image) -> None:
         )
     if image.mode not in DEPTHS:
         raise InputError(f"{path}: pixels of kind {image.mode!r}; allowed: grey of 8 or 16 bits")
-
-
-def write_heightmap(terrain: Heightmap, path: Path) -> tuple[Vec3, Vec3]:
-    """Write a square terrain as an image with 16 bits.
-
-    Returns:
-        (3,) ``<size>`` and (3,) ``<pos>`` for the ``<heightmap>`` of a world file.
-
-    Raises:
-        InputError: Gazebo could not read the image.
-    """
-    lowest, height = float(terrain.heights_m.min()), float(np.ptp(terrain.heights_m))
-    share = (terrain.heights_m - lowest) / height if height > 0.0 else 0.0 * terrain.heights_m
-    image = Image.fromarray(np.flipud(np.round(65535.0 * share)).astype(np.uint16))
-    _check(path, image)
-    image.save(path, format="PNG", optimize=True)
-    return (*terrain.size_m, height), (*terrain.center_W_m, lowest)
