@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 from quadsim.analysis.report.pictures import save_picture
 from quadsim.base.files import find
 from quadsim.base.parameters import load, pack
-from quadsim.vehicle.downwash import downwash_W
+from quadsim.vehicle.downwash import wake_at, wake_of
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.multirotor import VEHICLE
 from quadsim.vehicle.parameters import VehicleParams
@@ -140,10 +140,8 @@ def wake(figure: go.Figure) -> None:
     packed, thrust_N = pack(params), params.mass_kg * GRAVITY
     side, still = np.linspace(-2.0, 2.0, 161), (0.0, 0.0, 0.0)
     for depth, colour in ((0.5, BLACK), (2.0, ORANGE), (5.0, GREEN), (10.0, BLUE)):
-        speeds = [
-            -downwash_W((x, 0.0, -depth), still, LEVEL, thrust_N, AIR, packed, still)[2]
-            for x in side
-        ]
+        blown = wake_of(LEVEL, thrust_N, AIR, packed, still)
+        speeds = [-wake_at(blown, (x, 0.0, -depth), depth)[2] for x in side]
         figure.add_scatter(
             x=side, y=speeds, name=f"{depth:g} m below", line={"color": colour}, row=2, col=1
         )
@@ -226,7 +224,8 @@ def tell() -> None:
     still, thrust_N = (0.0, 0.0, 0.0), 0.034 * GRAVITY
     speed = math.sqrt(thrust_N / (4.0 * fly.thrust_coefficient_N_s2))
     for depth_m in (0.5, 0.3):
-        blown = downwash_W((0.0, 0.0, -depth_m), still, LEVEL, thrust_N, AIR, pack(fly), still)[2]
+        air = wake_of(LEVEL, thrust_N, AIR, pack(fly), still)
+        blown = wake_at(air, (0.0, 0.0, -depth_m), depth_m)[2]
         lost_g = 4.0 * fly.rotor.inflow_N_s2 * speed * -blown / GRAVITY * 1e3
         print(f"crazyflie2, {depth_m:g} m below another of 34 g: {lost_g:.1f} g of thrust less")
 

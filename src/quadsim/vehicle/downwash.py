@@ -22,7 +22,7 @@ from typing import NamedTuple
 from quadsim.base.compiled import inline, kernel
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import Mat3
-from quadsim.geometry.vector import add, dot, norm, scale, subtract
+from quadsim.geometry.vector import add, dot, norm, scale
 from quadsim.vehicle.parameters import VehicleParams
 
 #: Decay constant B of the speed on the axis.
@@ -72,7 +72,15 @@ def travel_time(depth_m: float, core_mps: float, decay_m2ps: float) -> float:
 def wake_of(
     R_WB: Mat3, thrust_N: float, density_kg_m3: float, params: VehicleParams, air_W: Vec3
 ) -> Wake:
-    """Wake of a vehicle that has thrust; see :func:`downwash_W` for the arguments."""
+    """Wake of a vehicle that has thrust.
+
+    Args:
+        R_WB: its attitude.
+        thrust_N: sum of its rotors' thrusts.
+        density_kg_m3: of the air.
+        params: its packed VehicleParams.
+        air_W: its velocity through the air.
+    """
     radius2 = params.rotor_directions_count * params.rotor.radius_m**2
     flux = thrust_N / (math.pi * density_kg_m3)
     core_mps, decay_m2ps = math.sqrt(2.0 * flux / radius2), JET_DECAY * math.sqrt(4.0 * flux)
@@ -132,31 +140,3 @@ def wake_at(wake: Wake, offset_W: Vec3, depth_m: float) -> Vec3:
     left = min((speed - SLOWEST_MPS) / (FADES_MPS - SLOWEST_MPS), 1.0)
     left *= min((WIDTHS**2 - widths2) / (WIDTHS**2 - FADES_WIDTHS**2), 1.0)
     return scale(left * begun * speed / (1.0 + widths2) ** 2, wake.down_W)
-
-
-@kernel
-def downwash_W(
-    p_W: Vec3,
-    p_above_W: Vec3,
-    R_above_WB: Mat3,
-    thrust_N: float,
-    density_kg_m3: float,
-    params: VehicleParams,
-    air_above_W: Vec3,
-) -> Vec3:
-    """Velocity in m/s (world axes) that a vehicle's wake adds to the air at a point.
-
-    Args:
-        p_W: the point.
-        p_above_W: centre of mass of the vehicle that blows.
-        R_above_WB: its attitude.
-        thrust_N: sum of its rotors' thrusts.
-        density_kg_m3: of the air.
-        params: its packed VehicleParams.
-        air_above_W: its velocity through the air.
-    """
-    if thrust_N <= 0.0:
-        return (0.0, 0.0, 0.0)
-    wake = wake_of(R_above_WB, thrust_N, density_kg_m3, params, air_above_W)
-    offset_W = subtract(p_W, p_above_W)
-    return wake_at(wake, offset_W, dot(offset_W, wake.down_W))

@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from quadsim.base.files import find
 from quadsim.base.parameters import load, pack
-from quadsim.vehicle.downwash import downwash_W
+from quadsim.vehicle.downwash import wake_at, wake_of
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.world.environment import EnvironmentParams
@@ -26,6 +26,15 @@ AREA_M2 = 4 * math.pi * X500.rotor.radius_m**2
 #: Radius of one disc of the area of all.
 RADIUS_M = math.sqrt(AREA_M2 / math.pi)
 CORE_MPS = math.sqrt(2.0 * THRUST_N / (AIR * AREA_M2))
+
+
+def downwash_W(p_W, p_above_W, R_WB, thrust_N, density, params, air_W):
+    """Velocity that the wake of a vehicle adds to the air at a point."""
+    if thrust_N == 0.0:
+        return (0.0, 0.0, 0.0)
+    wake = wake_of(R_WB, thrust_N, density, params, air_W)
+    offset_W = tuple(np.subtract(p_W, p_above_W).tolist())
+    return wake_at(wake, offset_W, float(np.dot(offset_W, wake.down_W)))
 
 
 def below(depth_m, side_m=0.0, thrust_N=THRUST_N, R_WB=LEVEL, air_W=(0.0, 0.0, 0.0)):
