@@ -30,10 +30,12 @@ from quadsim.lab.identify.flights import (
     with_torque_residual,
 )
 from quadsim.lab.identify.shooting import (
+    Residuals,
     UnknownFigure,
     fit_figures,
-    fit_residual,
     motion_residuals,
+    start_figures,
+    with_values,
     wrench_residuals,
 )
 from quadsim.lab.validate.bounds import bound_rows, judge_bounds
@@ -147,6 +149,33 @@ def known_advance_ratio(flights: Sequence[RecordedFlight], vehicle: VehicleParam
     airs = [np.linalg.norm(flight.v_W, axis=1)[:, None] for flight in flights]
     ratios = [(air / tip).ravel() for air, tip in zip(airs, tips, strict=True)]
     return float(np.quantile(np.concatenate(ratios), KNOWN_SHARE))
+
+
+def fit_residual(
+    vehicle: VehicleParams,
+    unknowns: Sequence[UnknownFigure],
+    residuals: Residuals,
+    ridge: float = 1e-5,
+) -> VehicleParams:
+    """Figures in which the errors are (nearly) linear, by two Gauss-Newton steps with a ridge.
+
+    The ridge is a share of the errors that each explains alone.
+    """
+    size = np.array([unknown.size for unknown in unknowns])
+    low, high = (np.array([getattr(u, end) for u in unknowns]) for end in ("low", "high"))
+    for _ in range(2):
+        start, errors = start_figures(vehicle, unknowns), np.concatenate(residuals(vehicle))
+        columns = []
+        for moved in start + 0.01 * np.diag(size):
+            there = np.concatenate(residuals(with_values(vehicle, unknowns, moved)))
+            columns.append((there - errors) / 0.01)
+        jacobian = np.stack(columns, axis=1)
+        scale = np.sqrt((jacobian**2).mean(axis=0)) + 1e-12
+        scaled = jacobian / scale
+        normal = scaled.T @ scaled + ridge * len(errors) * np.eye(len(unknowns))
+        found = start - np.linalg.solve(normal, scaled.T @ errors) / scale * size
+        vehicle = with_values(vehicle, unknowns, np.clip(found, low, high))
+    return vehicle
 
 
 def fit_kingfisher(

@@ -320,32 +320,3 @@ def _motion_errors(
             parts += [(state[:, 10:13] - flight.load[at, :3]) / UNIT_M / step * steps[-1]]
     errors = np.concatenate([part.ravel() for part in parts])
     return np.nan_to_num(np.clip(errors, -_LARGEST, _LARGEST), nan=_LARGEST)
-
-
-def fit_residual(
-    vehicle: VehicleParams,
-    unknowns: Sequence[UnknownFigure],
-    residuals: Residuals,
-    ridge: float = 1e-5,
-    steps: int = 2,
-) -> VehicleParams:
-    """Figures in which the errors are (nearly) linear, by Gauss-Newton steps with a ridge.
-
-    Args:
-        vehicle: to begin with.
-        unknowns: coefficients of residuals, and what may move with them.
-        residuals: errors of each flight, of :func:`wrench_residuals`.
-        ridge: on the coefficients, as a share of the errors that each explains alone.
-        steps: of Gauss and Newton.
-    """
-    size = np.array([unknown.size for unknown in unknowns])
-    low, high = (np.array([getattr(u, end) for u in unknowns]) for end in ("low", "high"))
-    for _ in range(steps):
-        start = start_figures(vehicle, unknowns)
-        errors, jacobian = _derivatives(vehicle, unknowns, residuals, 0.01)
-        scale = np.sqrt((jacobian**2).mean(axis=0)) + 1e-12
-        scaled = jacobian / scale
-        normal = scaled.T @ scaled + ridge * len(errors) * np.eye(len(unknowns))
-        found = start - np.linalg.solve(normal, scaled.T @ errors) / scale * size
-        vehicle = with_values(vehicle, unknowns, np.clip(found, low, high))
-    return vehicle
