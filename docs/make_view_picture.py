@@ -53,8 +53,6 @@ faults:
 NAME = "forest_outage.yaml"
 #: Of the picture, and of the animation, pixels.
 LARGE, SMALL = (1600, 1000), (960, 540)
-#: Corners of where it flies.
-FLOWN_W_M = np.array([[-4.0, -4.0, 0.0], [4.0, 4.0, 2.0]])
 #: Times of the animation's pictures, s, and how long each is shown, ms.
 FRAMES_S = [6.0 + 0.25 * i for i in range(60)]
 SHOWN_MS = 100

@@ -42,10 +42,6 @@ class Mass:
     center_m: NDArray[np.float64]
     inertia_kg_m2: NDArray[np.float64]
 
-    def about_origin(self) -> NDArray[np.float64]:
-        """(3, 3) inertia about the origin of the link."""
-        return self.inertia_kg_m2 + self.mass_kg * shift(self.center_m)
-
 
 def shift(r_m: NDArray[np.float64]) -> NDArray[np.float64]:
     """(3, 3) inertia of a unit mass at r: r'r 1 - r r'."""

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import brentq
 
 from quadsim.base.errors import FlightError
-from quadsim.lab.tune.loop_margins import control_loops, spin_up_lead_s, ultimate
+from quadsim.lab.tune.loop_margins import OMEGA, Delays, control_loops, spin_up_lead_s
 from quadsim.lab.tune.relay import RelayBench, limit_cycle
 from quadsim.lab.tune.relay_flight import switched
 from quadsim.lab.tune.tuning import load_vehicle
@@ -75,12 +75,23 @@ def bench():
     return RelayBench(load_vehicle("x500", "default", "default", 1))
 
 
+def ultimate(process):
+    """Gain at which a process under P control oscillates, and the period in s."""
+    size, phase = np.abs(process), np.unwrap(np.angle(process))
+    turns = np.flatnonzero((phase[:-1] > -np.pi) & (phase[1:] <= -np.pi))
+    first = turns[np.argmax(size[turns])]
+    return 1.0 / size[first], 2.0 * np.pi / OMEGA[first]
+
+
 @pytest.mark.parametrize(
     "name", ["rate", "yaw_rate", "tilt", "velocity", "position", "climb", "height"]
 )
 def test_a_relay_in_flight_finds_the_linear_models_phase_crossover(bench, name):
     params, vehicle = bench.scenario.autopilot, bench.scenario.vehicle
-    gain, period_s = ultimate(control_loops(params, vehicle, bench.delays(params))[name][1])
+    delays = Delays(
+        (0.5 + bench.inner_samples) * bench.dt_s, (1 + bench.outer_samples(params)) * bench.dt_s
+    )
+    gain, period_s = ultimate(control_loops(params, vehicle, delays)[name][1])
     found = bench.ultimate(name, params)
     assert found.gain == pytest.approx(gain, rel=GAIN_OFF)
     assert found.period_s == pytest.approx(period_s, rel=PERIOD_OFF)

@@ -14,8 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-Array = NDArray[np.float64]
-
 #: Half of an interval, over the figure: what "measured" means.
 WANTED = 0.05
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,37 +64,16 @@ class Margins:
         return asdict(self) | {"hold": self.hold}
 
 
-def _turns(phase: NDArray[Any]) -> NDArray[np.intp]:
-    """Where a phase falls through -180 degrees."""
-    return np.flatnonzero((phase[:-1] > -np.pi) & (phase[1:] <= -np.pi))
-
-
 def margins(loop: Complex) -> Margins:
     """Margins of an open loop given at :data:`OMEGA`; all zero where it never crosses 1."""
     size, phase = np.abs(loop), np.unwrap(np.angle(loop))
     crossings = np.flatnonzero((size[:-1] >= 1.0) & (size[1:] < 1.0))
     if not len(crossings):
         return Margins(0.0, 0.0, 0.0)
-    turns = _turns(phase)
+    turns = np.flatnonzero((phase[:-1] > -np.pi) & (phase[1:] <= -np.pi))
     phase_deg = 180.0 + np.degrees(phase[crossings].min())
     gain = float((1.0 / size[turns]).min()) if len(turns) else np.inf
     return Margins(float(OMEGA[crossings[-1]]), float(phase_deg), gain)
-
-
-def ultimate(process: Complex) -> tuple[float, float]:
-    """Gain at which a process under P control oscillates, and the period in s.
-
-    Args:
-        process: at :data:`OMEGA`.
-
-    Returns:
-        (gain, period); infinite gain and zero period where no gain makes it oscillate.
-    """
-    size, turns = np.abs(process), _turns(np.unwrap(np.angle(process)))
-    if not len(turns):
-        return np.inf, 0.0
-    first = turns[np.argmax(size[turns])]
-    return float(1.0 / size[first]), float(2.0 * np.pi / OMEGA[first])
 
 
 def spin_up_lead_s(vehicle: VehicleParams) -> float:
@@ -175,11 +154,9 @@ def control_loops(
     }
 
 
-def all_margins(
-    params: AutopilotParams, vehicle: VehicleParams, delays: Delays = GRAPH
-) -> dict[str, Margins]:
+def all_margins(params: AutopilotParams, vehicle: VehicleParams) -> dict[str, Margins]:
     """Margins of every loop by name; see :func:`control_loops`."""
-    loops = control_loops(params, vehicle, delays)
+    loops = control_loops(params, vehicle)
     return {
         name: margins(np.asarray(controller * process))
         for name, (controller, process) in loops.items()

@@ -21,7 +21,7 @@ from quadsim.control.airframe import pack_airframe
 from quadsim.control.inner_loop import new_inner_loop
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.position import new_position_control
-from quadsim.lab.tune.loop_margins import INNER_DELAY_S, LOOPS, Delays
+from quadsim.lab.tune.loop_margins import INNER_DELAY_S, LOOPS
 from quadsim.lab.tune.relay_flight import HEIGHT, RATE, RELAY, TILT, YAW_RATE, fly_relay
 from quadsim.sim.log import Array
 from quadsim.sim.loop import MAX_DELAY, STATE
@@ -207,12 +207,6 @@ class RelayBench:
     def outer_samples(self, autopilot: AutopilotParams) -> int:
         """Samples that half a period of the outer loop is."""
         return round(0.5 / autopilot.position.rate_hz / self.dt_s)
-
-    def delays(self, autopilot: AutopilotParams) -> Delays:
-        """What the bench has beside the motors' lag."""
-        return Delays(
-            (0.5 + self.inner_samples) * self.dt_s, (1 + self.outer_samples(autopilot)) * self.dt_s
-        )
 
     def _start(self, autopilot: AutopilotParams) -> tuple[Records, Records]:
         """STATE and SETUP of a vehicle in hover, high up in calm air."""

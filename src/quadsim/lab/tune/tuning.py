@@ -26,8 +26,6 @@ from quadsim.lab.tune.tuning_rules import RULES, GainBounds, apply_rule, raised,
 from quadsim.lab.tune.tuning_search import search
 from quadsim.sim.scenario import Scenario, load_scenario
 
-METHODS = ("relay", "optimise")
-
 #: As good as before is a cost up to this part higher: flights have noise.
 SLACK = 0.02
 #: Largest overshoot of a step in calm air.
@@ -249,7 +247,7 @@ def tune_loops(
 
     Args:
         scenario: vehicle, sensors, and the gains to start from, of :func:`load_vehicle`.
-        method: of :data:`METHODS`.
+        method: ``relay`` or ``optimise``.
         rule: of :data:`RULES`.
         loops: of :data:`LOOPS`; all where none are named.
         seed: of all noise and wind.
