@@ -286,11 +286,6 @@ def fill_first() -> None:
         compile_at_once(precompile_plant, precompile_filter)
 
 
-def fill_cache() -> None:
-    """Fill the cache: by the time the loop is compiled, its parts come out of the cache."""
-    compile_at_once(precompile_closed_loop, precompile_rest)
-
-
 def write_archive(path: Path) -> None:
     """Compile for the baseline of this architecture, in a cache of its own, and pack that.
 
@@ -315,8 +310,8 @@ def main() -> None:
     """Fill the cache, or write the archive that is asked for."""
     if len(sys.argv) > 1:
         write_archive(Path(sys.argv[1]))
-    else:
-        fill_cache()
+    else:  # by the time the loop is compiled, its parts come out of the cache
+        compile_at_once(precompile_closed_loop, precompile_rest)
 
 
 if __name__ == "__main__":

@@ -192,19 +192,16 @@ def _together(
     return summary
 
 
-def outcome_all(
-    logs: Mapping[str, FlightLog], criteria: Criteria = (), settle_s: float = metrics.SETTLE_S
-) -> Summary:
+def outcome_all(logs: Mapping[str, FlightLog], criteria: Criteria = ()) -> Summary:
     """As :func:`summarize_all`, without what the flights were made with and where things lie."""
     if len(logs) == 1:
-        return outcome(next(iter(logs.values())), criteria, settle_s)
-    return _together(logs, criteria, lambda log, each: outcome(log, each, settle_s))
+        return outcome(next(iter(logs.values())), criteria)
+    return _together(logs, criteria, outcome)
 
 
 def summarize_all(
     logs: Mapping[str, FlightLog],
     criteria: Criteria = (),
-    settle_s: float = metrics.SETTLE_S,
     bag: Path | None = None,
     report: Path | None = None,
 ) -> Summary:
@@ -213,7 +210,7 @@ def summarize_all(
     Args:
         logs: name to flight, one for each vehicle.
         criteria: what each keeps; those that look at all vehicles hold for all together.
-        settle_s, bag, report: as of :func:`summarize`.
+        bag, report: as of :func:`summarize`.
 
     Returns:
         Of several, figures are of the first, ``runs`` holds the summary of each (``vehicle``),
@@ -221,9 +218,9 @@ def summarize_all(
         SHA-256 of those of the runs.
     """
     if len(logs) == 1:
-        return summarize(next(iter(logs.values())), criteria, settle_s, bag, report)
+        return summarize(next(iter(logs.values())), criteria, bag=bag, report=report)
     summary = _together(
-        logs, criteria, lambda log, each: summarize(log, each, settle_s, bag, report)
+        logs, criteria, lambda log, each: summarize(log, each, bag=bag, report=report)
     )
     digests = "".join(run["digest"] for run in summary["runs"])
     summary["digest"] = hashlib.sha256(digests.encode()).hexdigest()

@@ -20,12 +20,10 @@ from rosbags.typesys import (
 )
 from rosbags.typesys.store import Typestore
 
-from quadsim.bag.storage import BLOCK, MOST_BYTES, BagFile, BagMessage, Batch, StoredTopic, in_order
+from quadsim.bag.storage import MOST_BYTES, BagFile, BagMessage, Batch, StoredTopic, in_order
 from quadsim.base.errors import InputError, QuadsimError
 from quadsim.wire.definitions import standard_types
 from quadsim.wire.payloads import Payloads
-
-__all__ = ["BLOCK", "Bag"]
 
 #: What a message that does not fit its type makes rosbags raise.
 _UNREADABLE = (

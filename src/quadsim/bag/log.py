@@ -181,32 +181,24 @@ class LogReader:
         return self._topics[name].growing.track(name, notes)
 
 
-def read_log(
-    bag: Bag,
-    namespace: str,
-    datum: Datum | None = None,
-    with_imu: bool = False,
-    with_estimates: bool = True,
-) -> FlightLog:
+def read_log(bag: Bag, namespace: str, with_imu: bool = False) -> FlightLog:
     """Read one vehicle's flight.
 
     Args:
         bag: an open bag.
         namespace: the vehicle, as ``/quad``.
-        datum: origin of ``map``; None takes the bag's.
         with_imu: whether the samples of the IMU are wanted, which are most of a bag.
-        with_estimates: whether the estimates that were recorded are wanted.
 
     Returns:
         The log; ``notes`` names what was missing or left out. The first estimate is
         ``filtered``. A truth or an estimate that is missing is empty or absent. Of a long flight
         the tracks lie on the disk (:mod:`quadsim.sim.disk_arrays`) and are read-only.
     """
-    reader = LogReader(bag, namespace, with_imu, with_estimates)
+    reader = LogReader(bag, namespace, with_imu)
     for batch in bag.batches(reader.names):
         for full, _, rows in batch.by_topic():
             reader.take(full, batch.log_ns[rows], batch.payloads[rows])
-    return reader.finish(datum)
+    return reader.finish()
 
 
 def read_logs(bag: Bag, namespaces: Sequence[str], with_imu: bool = False) -> dict[str, FlightLog]:

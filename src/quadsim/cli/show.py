@@ -46,10 +46,9 @@ def print_table(
     console: Console,
     titles: Iterable[str | Column],
     rows: Iterable[Iterable[str | Text]],
-    title: str | None = None,
 ) -> None:
     """Print a table; nothing without rows."""
-    table = Table(*titles, title=title)
+    table = Table(*titles)
     for row in rows:
         table.add_row(*row)
     if table.rows:
