@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from quadsim.base.parameters import pack
@@ -20,7 +19,6 @@ from quadsim.estimation.eskf.magnetic_field import fuse_magnetic_field
 from quadsim.estimation.eskf.mechanisation import ImuInput, predict_or_align
 from quadsim.estimation.eskf.parameters import EstimatorParams, MountingParams
 
-Array = NDArray[np.float64]
 FIELD_W = np.array([0.0, 2.15e-5, -4.3e-5])
 PARAMS = replace(
     EstimatorParams(),

@@ -24,7 +24,6 @@ X = AirframeParams(
     rotor_speed_min_radps=100.0,
     rotor_speed_max_radps=1000.0,
 )
-FRONT_RIGHT, REAR_LEFT, FRONT_LEFT, REAR_RIGHT = range(4)
 
 
 def thrusts(thrust_N, torque_B, params=X):

@@ -34,7 +34,6 @@ from quadsim.world.air.atmosphere import pressure_at
 Array = NDArray[np.float64]
 GRAVITY_W = np.array([0.0, 0.0, -9.80665])
 START_NS = 10_000_000_000
-CORE = slice(0, 15)
 
 
 # --- the steps of the backward pass, each against its definition -------------------------------

@@ -22,8 +22,6 @@ from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.obstacles import Box, Obstacle, Plane, Pose
 from quadsim.world.scene.scene import EMPTY_SCENE, scene_of
 
-LEVEL = (1.0, 0.0, 0.0, 0.0)
-
 
 def device(params, seed=1, scene=EMPTY_SCENE, ground_m=0.0, faults=()):
     world = EnvironmentParams(ground_height_m=ground_m)

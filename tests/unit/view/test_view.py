@@ -112,7 +112,6 @@ def test_blades_lift_in_their_direction():
 # ---- layouts of other tools ---------------------------------------------------------------------
 
 TYPES = {name: topic.type_name for name, topic in topics.every_topic(["/quad"])}
-OURS = ("/quad/", "/diagnostics", "/datum")
 #: Display or panel to the types it shows.
 RVIZ = {
     "MarkerArray": "visualization_msgs/msg/MarkerArray",

@@ -23,7 +23,6 @@ from quadsim.world.scene.raycast_terrain import terrain_height
 from quadsim.world.scene.scene import EMPTY_SCENE, cast_ray, scene_of
 from quadsim.world.scene.terrain import Heightmap
 
-DEEP = -1e6  # flat ground out of the way
 # A few dozen operations on lengths of up to 20 m.
 ROUNDING = 1e-12
 UP = (0.0, 0.0, 1.0)

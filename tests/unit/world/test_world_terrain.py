@@ -242,13 +242,6 @@ def test_higher_ground_is_never_met_later(seed):
     assert above <= below + ROUNDING
 
 
-def test_slopes_are_those_of_the_triangles():
-    terrain = rough(5, 7)
-    normals, _ = trimesh.triangles.normals(triangles_of(terrain))
-    steepness = np.hypot(normals[:, 0], normals[:, 1]) / normals[:, 2]
-    assert np.ravel(terrain.slopes()) == pytest.approx(steepness, abs=ROUNDING)
-
-
 @pytest.mark.parametrize(
     ("heights", "size", "word"),
     [

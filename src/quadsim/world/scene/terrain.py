@@ -37,14 +37,6 @@ class Heightmap:
         if not (min(self.size_m) > 0.0 and np.all(np.isfinite((*self.size_m, *self.center_W_m)))):
             raise InputError(f"heightmap: size {self.size_m}; allowed: > 0 m")
 
-    def slopes(self) -> NDArray[np.float64]:
-        """Steepness in m/m of the two triangles of each cell, south-east ones first."""
-        h = self.heights_m
-        east = np.diff(h, axis=1) * ((h.shape[1] - 1) / self.size_m[0])
-        north = np.diff(h, axis=0) * ((h.shape[0] - 1) / self.size_m[1])
-        across = np.square([east[:-1], east[1:]])
-        return np.asarray(np.sqrt(across + np.square([north[:, 1:], north[:, :-1]])))
-
 
 def terrain_arrays(terrain: Heightmap) -> TerrainArrays:
     """What kernels take, with the pyramid of maxima."""
