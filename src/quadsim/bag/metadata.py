@@ -132,7 +132,6 @@ def qos_yaml(
     reliability: str = "reliable",
     durability: str = "volatile",
     depth: int = 10,
-    history: str = "keep_last",
 ) -> str:
     """``offered_qos_profiles`` of one publisher, with no deadline, lifespan or lease.
 
@@ -140,10 +139,9 @@ def qos_yaml(
         reliability: reliable or best_effort.
         durability: volatile or transient_local.
         depth: queue length.
-        history: keep_last or keep_all.
     """
     profile: dict[str, Any] = {
-        "history": history,
+        "history": "keep_last",
         "depth": depth,
         "reliability": reliability,
         "durability": durability,

@@ -200,12 +200,12 @@ def launch_arguments(cls: type[Any]) -> dict[str, tuple[str, str]]:
     return {each.name: (each.default_text(), each.about()) for each in settings(cls)}
 
 
-def from_texts(cls: type[C], texts: Mapping[str, str], where: str = "launch argument") -> C:
+def from_texts(cls: type[C], texts: Mapping[str, str]) -> C:
     """Options of the texts that a launch file gets.
 
     Raises:
         InputError: naming the argument and what is allowed.
     """
     known = settings(cls)
-    values = {s.name: s.parse(texts[s.name], where) for s in known if s.name in texts}
+    values = {s.name: s.parse(texts[s.name], "launch argument") for s in known if s.name in texts}
     return build(cls, values, known)

@@ -39,12 +39,10 @@ class Port:
         counts: messages by type, ``lost`` by their sequence, and ``damaged``.
     """
 
-    def __init__(
-        self, stream: ByteStream, system: int = SYSTEM, component: int = COMPONENT
-    ) -> None:
+    def __init__(self, stream: ByteStream) -> None:
         self.messages = dialect()
         self.stream = stream
-        self._link = self.messages.MAVLink(None, system, component)
+        self._link = self.messages.MAVLink(None, SYSTEM, COMPONENT)
         self._link.robust_parsing = True
         self._sequences: dict[tuple[int, int], int] = {}
         self.counts: Counter[str] = Counter()

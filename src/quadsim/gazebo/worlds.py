@@ -47,12 +47,12 @@ def _add_ambience(world: Element, environment: EnvironmentParams) -> None:
     add_child(world, "spherical_coordinates", content)
 
 
-def _add_machinery(world: Element, fortress: bool) -> None:
+def _add_machinery(world: Element) -> None:
     """Physics and the systems that move, tell and draw."""
     physics = {"max_step_size": STEP_S, "real_time_factor": 1.0}
     add_child(world, "physics", physics, name="step", type="ignored")
     for library, kind, settings in WORLD_SYSTEMS:
-        add_system(world, library, kind, settings, fortress)
+        add_system(world, library, kind, settings)
 
 
 def _add_sun(world: Element) -> None:
@@ -81,7 +81,6 @@ def world_sdf(
     *,
     environment: EnvironmentParams | None = None,
     frames: Mapping[str, Pose] | None = None,
-    fortress: bool = False,
     comment: str = "",
 ) -> str:
     """A world file of Gazebo, which ``world.sdf.world_file.load_world`` reads as the same world.
@@ -93,7 +92,6 @@ def world_sdf(
         obstacles: boxes, spheres, cylinders and planes; equal names get numbers.
         environment: gravity, magnetic field, datum and ground; None: the default one.
         frames: named places in it.
-        fortress: with the names of Gazebo Fortress.
         comment: the file's first words.
 
     Raises:
@@ -102,7 +100,7 @@ def world_sdf(
     environment = environment or EnvironmentParams()
     root = Element("sdf", {"version": SDF_VERSION})
     world = add_child(root, "world", name=name)
-    _add_machinery(world, fortress)
+    _add_machinery(world)
     _add_ambience(world, environment)
     _add_sun(world)
     for frame, pose in (frames or {}).items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from quadsim.base.changes import changes_by_file, set_keys
@@ -62,7 +61,6 @@ def _with_devices(content: dict[str, Any], devices: Mapping[str, Any], where: st
 
 def load_suite(
     name: str,
-    base: Path | None = None,
     read: Read = read_yaml,
     changes: Mapping[str, Any] | None = None,
 ) -> dict[str, SensorParams]:
@@ -72,7 +70,6 @@ def load_suite(
         name: of a file in ``config/sensors/suites``, or its path. It maps a kind to a device, or
             to a mapping with the key ``device`` and keys of the device that differ as it is
             installed (``position_B_m``, ``vibration``, ...).
-        base: folder against which a path is taken.
         read: reads a file.
         changes: dotted keys of devices that are set otherwise (``imu.rate_hz``); a kind alone is
             the name of another device in its place, None takes the device away.
@@ -80,7 +77,7 @@ def load_suite(
     Raises:
         InputError: an unknown kind or device; no IMU.
     """
-    path = find("sensors/suites", str(base / name) if base and "/" in name else name)
+    path = find("sensors/suites", name)
     content = read(path)
     changed = changes_by_file(changes or {}, KINDS)
     _with_devices(content, changed.pop(""), str(path))

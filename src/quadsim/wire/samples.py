@@ -136,9 +136,9 @@ def fix_messages(frame: str, datum: Datum) -> SampleMessages:
     return SampleMessages(template, numbers)
 
 
-def velocity_messages(frame: str = "map") -> SampleMessages:
+def velocity_messages() -> SampleMessages:
     """TwistWithCovarianceStamped messages, ENU, without an angular velocity."""
-    template = Template.of(TWIST, frame)
+    template = Template.of(TWIST, "map")
 
     def numbers(sample: Any) -> Numbers:
         covariance = diagonal(sample["v_variance"], 6)
@@ -168,10 +168,10 @@ def sensor_messages(kind: str, params: Any, environment: Any, prefix: str = "") 
     return fix_messages(prefix + "gps_link", environment.datum)
 
 
-def odometry_messages(child: str, stated: bool = False, frame: str = "map") -> SampleMessages:
+def odometry_messages(child: str, stated: bool = False) -> SampleMessages:
     """Odometry messages of many records of motion at once; ``stated`` ones have variances."""
     return SampleMessages(
-        Template.of(ODOMETRY, frame, child), lambda rows: motion_columns(rows, stated)
+        Template.of(ODOMETRY, "map", child), lambda rows: motion_columns(rows, stated)
     )
 
 

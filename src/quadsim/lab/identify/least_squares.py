@@ -88,16 +88,13 @@ def _normal(rows: Array, errors: Array, noise: Array) -> tuple[Array, Array]:
     return weighed.T @ weighed, weighed.T @ (errors / noise).ravel()
 
 
-def fit_least_squares(
-    residual: Residual, prior: Prior, begin: Array, parts: int = PARTS
-) -> Solution:
+def fit_least_squares(residual: Residual, prior: Prior, begin: Array) -> Solution:
     """Minimise the weighed squares of residuals and of deviations from the prior.
 
     Args:
         residual: parameters (P,) to (times, channels); times in order.
         prior: of the parameters.
         begin: (P,) where the search begins.
-        parts: stretches of time for the intervals, at least 2.
     """
     free = np.flatnonzero(prior.sigma > 0.0)
     value = np.where(prior.sigma > 0.0, begin, prior.mean)
@@ -118,8 +115,8 @@ def fit_least_squares(
             break
     rows, noise = jacobian(residual, value, errors, free, prior.size), _noise(errors, prior)
     covariance = np.zeros((len(value), len(value)))
-    covariance[np.ix_(free, free)] = _scatter(rows, errors, noise, precision, size, parts)
-    return Solution(value, covariance, noise, parts - 1)
+    covariance[np.ix_(free, free)] = _scatter(rows, errors, noise, precision, size)
+    return Solution(value, covariance, noise, PARTS - 1)
 
 
 def _noise(errors: Array, prior: Prior) -> Array:
@@ -127,18 +124,16 @@ def _noise(errors: Array, prior: Prior) -> Array:
     return np.asarray(np.maximum(np.sqrt(np.mean(errors**2, axis=0)), prior.noise))
 
 
-def _scatter(
-    rows: Array, errors: Array, noise: Array, precision: Array, size: Array, parts: int
-) -> Array:
+def _scatter(rows: Array, errors: Array, noise: Array, precision: Array, size: Array) -> Array:
     """Covariance: jackknife over stretches of time, and what the priors leave open."""
     whole, _ = _normal(rows, errors, noise)
     whole[np.diag_indices_from(whole)] += precision
     moved = []
-    for part in np.array_split(np.arange(len(errors)), parts):
+    for part in np.array_split(np.arange(len(errors)), PARTS):
         matrix, gradient = _normal(rows[part], errors[part], noise)
         scaled = (whole - matrix) * np.outer(size, size)
         moved.append(size * linalg.solve(scaled, size * gradient, assume_a="pos"))
     off = np.array(moved) - np.mean(moved, axis=0)
     inverse = np.outer(size, size) * linalg.inv(whole * np.outer(size, size))
     open_part = (inverse * precision) @ inverse
-    return np.asarray((parts - 1) / parts * off.T @ off + open_part)
+    return np.asarray((PARTS - 1) / PARTS * off.T @ off + open_part)

@@ -183,16 +183,13 @@ class Bench:
         kind: of the device, a key of SENSORS.
         environment: the world it measures.
         seed: of all its streams.
-        scene: what rays meet beside the flat ground.
     """
 
-    def __init__(
-        self, kind: str, environment: EnvironmentParams, seed: int = 1, scene: Scene = EMPTY_SCENE
-    ) -> None:
+    def __init__(self, kind: str, environment: EnvironmentParams, seed: int = 1) -> None:
         self.model = SENSORS[kind]
         self.environment = environment
         self._environments = np.array([pack(environment.packed_as())])
-        self._seed, self._scene = seed, scene
+        self._seed = seed
 
     def stream(self, experiment: str) -> np.random.Generator:
         """Noise of one experiment; others have their own."""
@@ -212,7 +209,7 @@ class Bench:
             part = samples[first : first + BLOCK]
             white = generator.standard_normal((len(part), self.model.white_count))
             LOOPS[self.model.name](
-                slots, self._environments, self._scene, now, steps_ns[first : first + BLOCK],
+                slots, self._environments, EMPTY_SCENE, now, steps_ns[first : first + BLOCK],
                 white, part,
             )  # fmt: skip
         return samples

@@ -133,7 +133,6 @@ def planned(kind: str, params: Any, environment: EnvironmentParams, seed: int) -
 def check_devices(
     sets: Mapping[str, Mapping[str, Any]],
     settings: CheckSettings,
-    environment: EnvironmentParams | None = None,
     tell: Callable[[str], None] = lambda what: None,
 ) -> Check:
     """Measure devices.
@@ -141,10 +140,9 @@ def check_devices(
     Args:
         sets: name to devices that fly together, kind to parameters.
         settings: how.
-        environment: the world on the bench; None: the default one.
         tell: called with what is done next.
     """
-    world = environment or EnvironmentParams()
+    world = EnvironmentParams()
     found = {
         _name(name, kind, devices): Checked(kind, params)
         for name, devices in sets.items()

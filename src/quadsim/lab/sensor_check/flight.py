@@ -19,7 +19,7 @@ from quadsim.lab.sensor_check.figures import (
 )
 from quadsim.sensors import SENSORS
 from quadsim.sensors.error_terms import set_mount
-from quadsim.sim.closed_loop import ClosedLoop, Progress
+from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.installation import as_installed
 from quadsim.sim.log import FlightLog, Track
 from quadsim.sim.scenario import Scenario, load_scenario
@@ -91,7 +91,7 @@ def scenario_with(sensors: Mapping[str, Any], seed: int) -> Scenario:
 
 
 def fly_devices(
-    sensors: Mapping[str, Any], seed: int, confidence: float, progress: Progress | None = None
+    sensors: Mapping[str, Any], seed: int, confidence: float
 ) -> dict[str, DeviceFlight]:
     """Fly with devices on the truth, so that each flight is the same, and judge them.
 
@@ -99,11 +99,10 @@ def fly_devices(
         sensors: kind to parameters.
         seed: of the flight.
         confidence: of each interval.
-        progress: as of :meth:`ClosedLoop.fly`.
     """
     scenario = scenario_with(sensors, seed)
     loop = _Watched(scenario)
-    log = loop.fly(progress)
+    log = loop.fly()
     return {
         kind: _judge(kind, params, loop, log, confidence)
         for kind, params in sensors.items()

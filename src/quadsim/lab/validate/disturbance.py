@@ -122,20 +122,17 @@ def fades(memory: Sequence[float]) -> bool:
 
 
 def torque_memory(
-    flights: Sequence[RecordedFlight],
-    vehicle: VehicleParams,
-    gravity_mps2: float,
-    steps: int = TORQUE_STEPS,
+    flights: Sequence[RecordedFlight], vehicle: VehicleParams, gravity_mps2: float
 ) -> tuple[float, ...]:
     """Numbers of ``recorder.torque_memory``, by the autocovariance of the torque that is left.
 
     Roll and pitch count alike. Of flights too short for it, or whose torque grows, there are none.
     """
-    products = np.zeros((3, steps + 1))
+    products = np.zeros((3, TORQUE_STEPS + 1))
     for flight in flights:
         wrench = residual_wrench(flight, vehicle, gravity_mps2)
         first = np.arange(0, len(flight), block_of(flight))
-        seen = _means_before(flight, vehicle, wrench, first, steps + 1)
+        seen = _means_before(flight, vehicle, wrench, first, TORQUE_STEPS + 1)
         seen = seen[np.isfinite(seen).all(axis=(1, 2))]
         if len(seen):
             seen = (seen - seen.mean(axis=(0, 1))) / np.array(vehicle.inertia_kg_m2)

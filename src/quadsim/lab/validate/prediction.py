@@ -58,7 +58,6 @@ def predict_flight(
     gravity_mps2: float,
     trim_s: float,
     horizons_s: tuple[float, ...] = HORIZONS_S,
-    apart_s: float = APART_S,
     smoothed_start: bool = False,
 ) -> Prediction:
     """Predict a flight's motion from many starts on, from its rotor speeds alone.
@@ -69,7 +68,7 @@ def predict_flight(
     begun = flight if smoothed_start or flight.known is None else flight.known
     every = max(1, round(min(horizons_s) / flight.dt_s))
     steps = [every * max(1, round(horizon / (every * flight.dt_s))) for horizon in horizons_s]
-    first = starts_of(flight, steps[0], max(1, round(apart_s / flight.dt_s)))
+    first = starts_of(flight, steps[0], max(1, round(APART_S / flight.dt_s)))
     first = first[(flight if flight.known is None else flight.known).free[first]]
     wrench = residual_wrench(begun, vehicle, gravity_mps2)
     out = predicted(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
@@ -44,8 +44,6 @@ from quadsim.sim.log import Event
 LANDING_S = 30.0
 #: How often the dead-man button says that it is held.
 HOLD_S = 0.05
-
-Progress = Callable[[float, str], None]
 
 
 def world_of(rehearsal: Rehearsal, folder: Path) -> Path:
@@ -197,7 +195,6 @@ class DdsRehearsal:
         domain: DDS domain.
         bag: folder that the recorder writes; None: there is no recorder.
         composed: all nodes but the stand-in in one process.
-        progress: called with the time flown and the stand-in's state.
     """
 
     def __init__(
@@ -207,11 +204,9 @@ class DdsRehearsal:
         domain: int,
         bag: Path | None,
         composed: bool = False,
-        progress: Progress = lambda t_s, state: None,
     ) -> None:
         self.rehearsal = rehearsal
         self._graph: RunningGraph[Operator] = RunningGraph(specs, domain, bag, composed, STAND_IN)
-        self._progress = progress
         #: Last report of each node.
         self.reports: dict[str, Report] = {}
 
@@ -240,9 +235,7 @@ class DdsRehearsal:
         self._graph.ask(client, kind.Request(data=data[0]) if data else kind.Request())
 
     def _state(self) -> str:
-        values = self._operator.stand_in.values
-        self._progress(float(values.get("t_s", 0.0)), values.get("state", ""))
-        return values.get("state", "")
+        return self._operator.stand_in.values.get("state", "")
 
     def _take_off(self) -> None:
         self._ask(SetBool, "vehicle/arm", True)
@@ -345,7 +338,6 @@ def rehearse_on_dds(
     folder: Path,
     domain: int,
     composed: bool = False,
-    progress: Progress = lambda t_s, state: None,
     firmware: FirmwareChoice | None = None,
 ) -> tuple[Outcome, dict[str, float]]:
     """Fly one seed of a rehearsal on DDS.
@@ -357,7 +349,6 @@ def rehearse_on_dds(
         folder: gets the world and the bag; it is made.
         domain: DDS domain.
         composed: all nodes but the stand-in in one process.
-        progress: called with the time flown and the stand-in's state.
         firmware: flies the stand-in instead of our autopilot.
 
     Returns:
@@ -371,5 +362,5 @@ def rehearse_on_dds(
     folder.mkdir(parents=True, exist_ok=True)
     bag = folder / "bag"
     specs = describe_hil(options_for(rehearsal, folder, bag))
-    flight = DdsRehearsal(rehearsal, specs, domain, bag, composed, progress)
+    flight = DdsRehearsal(rehearsal, specs, domain, bag, composed)
     return flight.fly(), latencies(flight.reports)
