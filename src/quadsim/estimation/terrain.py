@@ -14,8 +14,7 @@ farther off than ``gate`` deviations are outliers, until ``outliers`` of them ca
 the ground has a step, and the filter begins anew from there.
 
 A wide beam (a sonar's) reads the nearest point inside its cone: on the plane, the direction towards
-its normal, as far as the cone's edge allows (for flat ground h = r cos(max(0, tilt - half beam)),
-:func:`quadsim.sensors.rangefinder.flat_ground_height`).
+its normal, as far as the cone's edge allows (for flat ground h = r cos(max(0, tilt - half beam))).
 """
 
 from __future__ import annotations
