@@ -131,16 +131,17 @@ def test_q_and_minus_q_are_one_attitude(seed: int, kinds: list[str]) -> None:
 @settings(max_examples=30)
 @given(seed=seeds)
 def test_a_measurement_never_makes_the_filter_less_sure(seed: int) -> None:
-    """In the axes of the corrected attitude, which a large correction turns."""
+    """In axes that turn with the corrected heading."""
     params = pack(PARAMS)
     state = running(params, seed)
     n = state.n
     for kind in ("position", "velocity", "field", "pressure"):
-        state.turned = np.eye(3)
+        state.turned_rad = 0.0
         before = np.array(state.covariance)[:n, :n]
         apply(state, params, [kind], seed, Rotation.identity())
         T = np.eye(n)
-        T[THETA : THETA + 3, THETA : THETA + 3] = state.turned
+        turn = Rotation.from_euler("z", state.turned_rad)
+        T[THETA : THETA + 3, THETA : THETA + 3] = turn.as_matrix()
         before = T @ before @ T.T
         if kind == "pressure" and state.accepted[3] == 0:
             continue  # the first one sets the offset
