@@ -53,6 +53,7 @@ class Stand:
         self.f_variance, self.w_variance = accel_sigma**2, gyro_sigma**2
         self.p_W = np.array([3.0, -4.0, 1.5])
         self.gyro_bias = np.array([0.01, -0.02, 0.015])
+        self.accel_bias = np.zeros(3)
         self.k = 0
 
     def run(
@@ -66,7 +67,7 @@ class Stand:
         for _ in range(round(duration_s / DT)):
             stamp_ns = START_NS + self.k * STEP_NS
             f_S = self.R.inv().apply([0.0, 0.0, G])
-            f_S = f_S + self.rng.normal(0.0, np.sqrt(self.f_variance), 3)
+            f_S = f_S + self.accel_bias + self.rng.normal(0.0, np.sqrt(self.f_variance), 3)
             w_S = self.gyro_bias + self.rng.normal(0.0, np.sqrt(self.w_variance), 3)
             estimator.imu(
                 stamp_ns, f_S, w_S, self.f_variance * np.eye(3), self.w_variance * np.eye(3)
@@ -196,6 +197,18 @@ def moving_start(
                 speed = v_W + rng.normal(0.0, 0.02, 3)
                 estimator.gnss_velocity(stamp_ns, speed, 4e-4 * np.eye(3))
     return R, v_W, p_W
+
+
+@pytest.mark.parametrize(("sigma", "standing"), [(0.098, 0), (0.5, 1)])
+def test_an_accelerometer_may_be_off_as_far_as_its_file_says(sigma: float, standing: int) -> None:
+    """By 1 m/s^2 along the vertical, which is 10 deviations, or two."""
+    start = AlignParams(accel_bias_mps2=sigma)
+    estimator = ErrorStateEkf(EstimatorParams(start=start), DATUM)
+    stand = Stand(4, Rotation.identity(), accel_sigma=0.05, gyro_sigma=0.002)
+    stand.accel_bias = np.array([0.0, 0.0, 1.0])
+    stand.run(estimator, 2.0)
+    assert estimator.running
+    assert estimator.state.started_standing == standing
 
 
 @pytest.mark.parametrize("heading", [0.0, 1.5, 3.0, -2.2])

@@ -306,7 +306,13 @@ class AlignParams:
     require_gnss: Annotated[bool, Spec("wait for a position fix")] = True
     require_heading: Annotated[bool, Spec("wait for the magnetic field")] = True
     standing_accel_mps2: Annotated[
-        float, Spec("standing: specific force differs from g and spreads by less", "m/s^2", gt=0.0)
+        float,
+        Spec(
+            "standing: specific force spreads by less, and differs from g by less than it or three "
+            "accel_bias_mps2",
+            "m/s^2",
+            gt=0.0,
+        ),
     ] = 0.4
     standing_rate_radps: Annotated[
         float, Spec("standing: mean angular velocity is less", "rad/s", gt=0.0)

@@ -130,7 +130,8 @@ def is_standing(window: StartWindow, params: EstimatorParams) -> bool:
         rate_variance += window.w_variance_sum[i] / (n * n)
         if window.f_square_sum_S[i] / n - mean[i] * mean[i] > margin * noise + limit * limit:
             return False
-    if abs(norm(mean) - params.gravity_mps2) > limit + 3.0 * math.sqrt(mean_variance):
+    off = max(limit, 3.0 * start.accel_bias_mps2) + 3.0 * math.sqrt(mean_variance)
+    if abs(norm(mean) - params.gravity_mps2) > off:
         return False
     rate = norm(scale(1.0 / n, vec3(window.w_sum_S)))
     if rate > start.standing_rate_radps + 3.0 * math.sqrt(rate_variance):
