@@ -12,7 +12,7 @@ from pygeomag.wmm.wmm_2025 import WMM_2025
 from scipy.spatial.transform import Rotation
 
 from quadsim.estimation import ErrorStateEkf, EstimatorParams
-from quadsim.estimation.eskf.layout import MAGNETIC_FIELD
+from quadsim.estimation.eskf.layout import INCLINATION, MAGNETIC_FIELD
 from quadsim.estimation.eskf.parameters import AlignParams
 from quadsim.geometry.geodesy import Datum
 from quadsim.sim.scenario import load_scenario
@@ -115,11 +115,12 @@ def test_a_heading_holds_the_error_of_the_declination() -> None:
 
 
 @pytest.mark.parametrize("inclination_deg", [86.0, -88.5, 90.0])
-def test_a_steep_field_tells_no_heading(inclination_deg: float) -> None:
-    """Arming is refused at 0.3 rad."""
+def test_a_steep_field_tells_no_heading_nor_tilt(inclination_deg: float) -> None:
+    """Arming is refused at 0.3 rad. Without a heading nobody knows which way the field leans."""
     field_W = field_of(120.0, inclination_deg)
     errors, stated, ekf = fly(field_W, field_W, 1, seconds=4.0)
     assert ekf.state["accepted"][MAGNETIC_FIELD] == 0
+    assert ekf.state["accepted"][INCLINATION] == 0
     assert np.all(stated[:, 2] > 1.5)
     assert np.all(np.abs(errors[:, :2]) < 4.0 * stated[:, :2])
 

@@ -167,7 +167,7 @@ def fuse_magnetic_field(
         see_accepted_field(state, dt_s)
     elif result == REJECTED:
         see_rejected_field(state, params, known_variance, dt_s)
-    if params.fusion.magnetic_inclination == 1:
+    if params.fusion.magnetic_inclination == 1 and points:
         if not has_bias(params):
             vertical_variance += disturbance(state, m_S, before_ns)
         fuse_inclination(state, params, m_S, known_variance, vertical_variance)
