@@ -126,8 +126,15 @@ class Landing:
             return True
         return self.crippled and self._strikes()
 
+    def _seems_carried(self) -> bool:
+        """Whether the ground seems to carry it; well above the take-off, for a while."""
+        flight = self._flight
+        if self.light_ns is None:
+            return False
+        return not self._is_high() or flight.since_s(self.light_ns) >= self._params.touchdown_s
+
     def _is_high(self) -> bool:
-        """Whether it is well above the ground, unless that is higher than at the take-off."""
+        """Whether it is well above the take-off, where the ground may be too."""
         flight = self._flight
         variance = float(flight.estimate.odometries["p_variance"][0, 2])
         height_m = flight.estimate.p_W[2] - flight.ground_m
@@ -165,7 +172,7 @@ class Landing:
         """
         if self._flight.state not in LANDINGS:
             return
-        if self.light_ns is not None and not self._is_high():
+        if self._seems_carried():
             thrust = self._flight.thrust
         elif self.crippled and self._drops():
             thrust = DROP_THRUST * GRAVITY_MPS2
