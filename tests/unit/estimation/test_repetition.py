@@ -210,3 +210,17 @@ def test_a_repeating_sensor_does_not_hide_that_the_filter_diverges():
     assert estimator.health()["status"] == "repeats range"
     estimator.lines["state"]["rejected_in_row"][0, GNSS_POSITION] = 3
     assert estimator.health()["status"] == "diverging"
+
+
+@pytest.mark.parametrize(("noise", "named"), [(0.0, ""), (0.01, "accelerometer")])
+def test_what_settles_without_noise_repeats_by_right(noise, named):
+    """A vehicle that comes to rest on its feet; an accelerometer that stops before the flight."""
+    rng = np.random.default_rng(5)
+    estimator = ErrorStateEkf(EstimatorParams(), DATUM)
+    for k in range(1, 800):
+        settling = np.exp(-k / 4.0) if k < 200 else 0.0
+        f_S = np.array([0.0, 0.0, G + 0.01 * settling])
+        if k < 200:
+            f_S += rng.normal(0.0, noise, 3)
+        estimator.imu(k * IMU_NS, f_S, rng.normal(0.0, 0.001, 3))
+    assert repeating(estimator) == ([named] if named else [])

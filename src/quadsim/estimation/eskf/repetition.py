@@ -6,8 +6,8 @@ is about ln N / ln(1/p) (Erdos and Renyi 1970); one of three times that has the 
 receiver that publishes more often than it measures has runs of one length. A run that ends with a
 change of one step was the step's; one that ends with another was a fault, and is not learned from.
 
-A simulated sensor without noise repeats at rest, and so may what has never changed, until the
-vehicle moves.
+A simulated sensor without noise repeats at rest, once the vehicle has settled on its feet, and so
+may what has never changed, until the vehicle moves.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ LONGEST, FORGOTTEN = 256.0, 1.0 / 256.0
 KNOWN = 40
 #: What has been repeated so often at rest has no noise.
 NOISELESS = 20
+#: A least change below this, in the sensor's unit, is that of a sensor without noise.
+NOISELESS_STEP = 1e-9
 #: A change of more than so many of the least ones seen is none of the sensor's step.
 STEPS = 1.5
 
@@ -93,7 +95,8 @@ def watch_source(
         source.run += 1
         coarse = kind < ACCELEROMETER and not is_fix_or_pose(kind)
         still = stands and (coarse or source.noiseless >= NOISELESS)
-        if still or (rests and source.changes == 0):
+        settled = source.changes == 0 or source.step < NOISELESS_STEP
+        if still or (rests and settled):
             source.run = source.frozen = 0
             source.noiseless += 1
             return
