@@ -14,7 +14,7 @@ from quadsim.base.parameters import pack
 from quadsim.estimation.eskf.alignment import new_eskf
 from quadsim.estimation.eskf.gnss import fuse_gnss_position, fuse_gnss_velocity
 from quadsim.estimation.eskf.heights import fuse_pressure, fuse_range
-from quadsim.estimation.eskf.layout import BG, THETA, N, P, V
+from quadsim.estimation.eskf.layout import BA, BG, THETA, N, P, V
 from quadsim.estimation.eskf.magnetic_field import fuse_magnetic_field
 from quadsim.estimation.eskf.mechanisation import ImuInput, predict_or_align
 from quadsim.estimation.eskf.parameters import EstimatorParams, MountingParams
@@ -131,17 +131,18 @@ def test_q_and_minus_q_are_one_attitude(seed: int, kinds: list[str]) -> None:
 @settings(max_examples=30)
 @given(seed=seeds)
 def test_a_measurement_never_makes_the_filter_less_sure(seed: int) -> None:
-    """In axes that turn with the corrected heading."""
+    """In the axes of the errors afterwards, which corrections turn."""
     params = pack(PARAMS)
     state = running(params, seed)
     n = state.n
     for kind in ("position", "velocity", "field", "pressure"):
-        state.turned_rad = 0.0
+        state.turned[:] = state.turned_S[:] = np.eye(3)
         before = np.array(state.covariance)[:n, :n]
         apply(state, params, [kind], seed, Rotation.identity())
         T = np.eye(n)
-        turn = Rotation.from_euler("z", state.turned_rad)
-        T[THETA : THETA + 3, THETA : THETA + 3] = turn.as_matrix()
+        T[THETA : THETA + 3, THETA : THETA + 3] = state.turned
+        for at in (BG, BA):
+            T[at : at + 3, at : at + 3] = state.turned_S
         before = T @ before @ T.T
         if kind == "pressure" and state.accepted[3] == 0:
             continue  # the first one sets the offset

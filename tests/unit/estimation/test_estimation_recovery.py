@@ -15,6 +15,7 @@ from quadsim.base.parameters import pack
 from quadsim.control.parameters import ArmingParams
 from quadsim.estimation import EstimatorParams
 from quadsim.estimation.eskf.alignment import new_eskf
+from quadsim.estimation.eskf.covariance import left_jacobian
 from quadsim.estimation.eskf.driver import run_events as run_line
 from quadsim.estimation.eskf.gnss import fuse_gnss_position, fuse_gnss_velocity
 from quadsim.estimation.eskf.inertial import motion_before
@@ -357,44 +358,77 @@ def test_rows_of_a_late_fix_hold_what_was_wrong_all_that_time(back_s: float, sen
         np.testing.assert_allclose(H[:, k], difference, atol=2e-5, err_msg=str(k))
 
 
-# --- the reset of the attitude's error -----------------------------------------------------------
+# --- the reset of the error state ----------------------------------------------------------------
 
 
-def test_a_large_correction_turns_the_covariance() -> None:
-    """Heading open by a radian, tilt open about one axis: normalised squares after the correction.
+def test_the_left_jacobian_is_a_derivative() -> None:
+    rng = np.random.default_rng(1)
+    for size in (1e-4, 0.3, 2.0):
+        t = size * rng.normal(size=3)
+        h = 1e-6
+        columns = [
+            (
+                (Rotation.from_rotvec(t + e) * Rotation.from_rotvec(t).inv()).as_rotvec()
+                - (Rotation.from_rotvec(t - e) * Rotation.from_rotvec(t).inv()).as_rotvec()
+            )
+            / (2.0 * h)
+            for e in h * np.eye(3)
+        ]
+        np.testing.assert_allclose(left_jacobian(tuple(t)), np.array(columns).T, atol=1e-8)
 
-    Drawn errors, of the tilt in the vehicle's axes as an accelerometer tells it, and an attitude
-    that tells the heading alone. Without the reset the ellipse of the tilt stays where it was,
-    while the error has turned with the heading.
+
+def test_a_large_correction_of_the_heading_keeps_what_levelling_tells() -> None:
+    """Heading open by a radian; tilt and accelerometer bias known together, neither of them alone.
+
+    Errors are drawn, and an attitude tells the heading alone. The accelerometer reads R' g + b, so
+    a level estimate has theta x g = R b, but for noise. If the bias stayed in the IMU's axes while
+    the heading turned, that would be open again, and the next second of standing would tell it.
     """
     rng = np.random.default_rng(2)
-    prior = np.array([0.01, 0.08, 1.0])
+    bias, level, g = 0.3, 0.01, 9.80665
     lines = new_timeline(replace(PARAMS, gate=replace(PARAMS.gate, chi2_3=1e9)))
     first = lines.copy()
     known = np.zeros((6, 6))
     known[3:, 3:] = np.diag([1.0, 1.0, 0.02**2])
-    with_reset, without, count = 0.0, 0.0, 400
+    T = np.zeros((2, 6))  # the horizontal part of theta x g - b, of theta and b
+    T[0, [1, 3]], T[1, [0, 4]] = (g, -1.0), (-g, -1.0)
+    both = np.r_[0:3, BA : BA + 3]
+    squares, unturned, count = 0.0, 0.0, 400
     for _ in range(count):
         lines[:] = first
         state = lines[0].state
         state.running, state.imu_count, state.stamp_ns = 1, 3, START_NS
         state.q_WS = 1.0, 0.0, 0.0, 0.0
-        state.covariance[:3, :3] = np.diag(prior**2)
+        # tilt = (noise + bias) / g, about the axis a quarter turn to the left of it
+        P = np.zeros((6, 6))
+        P[3:, 3:] = np.diag([bias**2] * 2 + [1e-6])
+        P[2, 2] = 1.0
+        M = np.eye(6)
+        M[1, 3], M[0, 4] = 1.0 / g, -1.0 / g
+        P[0, 0] = P[1, 1] = (level / g) ** 2
+        P = M @ P @ M.T
+        state.covariance[np.ix_(both, both)] = P
         lines["newest_imu_ns"] = START_NS
-        tilt_x, tilt_y, yaw = rng.normal(size=3) * prior
-        true = Rotation.from_rotvec([0, 0, yaw]) * Rotation.from_rotvec([tilt_x, tilt_y, 0])
+        b = np.append(rng.normal(0.0, bias, 2), 0.0)
+        n = rng.normal(0.0, level, 2)
+        tilt = Rotation.from_rotvec([-(b[1] + n[1]) / g, (b[0] + n[0]) / g, 0.0])
+        true = Rotation.from_rotvec([0.0, 0.0, rng.normal()]) * tilt
         seen = Rotation.from_rotvec([0.0, 0.0, 0.02 * rng.normal()]) * true
         accept(lines, EXTERNAL_ATTITUDE, START_NS, np.roll(seen.as_quat(), 1), known.ravel())
         run_line(lines[0])
         found = attitude(state)
-        error = (true * found.inv()).as_rotvec()
-        P = state.covariance[:3, :3]
-        with_reset += error @ np.linalg.solve(P, error) / count
-        back = found.inv().as_matrix()
-        without += error @ np.linalg.solve(back @ P @ back.T, error) / count
-    # the mean of 400 chi-square numbers of three degrees: deviation 0.12; curvature is left
-    assert with_reset < 3.6
-    assert without > 2.0 * with_reset
+        W = np.eye(6)
+        W[3:, 3:] = found.as_matrix()
+        theta = (true * found.inv()).as_rotvec()
+        left = T @ W @ np.r_[theta, b - np.array(state.accel_bias_S)]
+        P = np.array(state.covariance)[np.ix_(both, both)]
+        after = T @ W
+        squares += left @ np.linalg.solve(after @ P @ after.T, left) / count
+        after[:, 3:] = after[:, 3:] @ np.array(state.turned).T
+        unturned += left @ np.linalg.solve(after @ P @ after.T, left) / count
+    # the mean of 400 chi-square numbers of two degrees: deviation 0.1; curvature is left
+    assert 1.6 < squares < 2.5
+    assert unturned < 0.1
 
 
 # --- what is said of it ---------------------------------------------------------------------------

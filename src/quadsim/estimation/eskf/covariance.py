@@ -5,11 +5,14 @@ The covariance is stored full and kept exactly symmetric.
 
 from __future__ import annotations
 
+import math
+
 from quadsim.base.compiled import Array, inline, kernel
-from quadsim.base.elementary import cos_sin
+from quadsim.base.elementary import cos, sin
 from quadsim.base.parameters import Vec3
-from quadsim.estimation.eskf.layout import ANTENNA, TERRAIN, THETA, Eskf, N
+from quadsim.estimation.eskf.layout import ANTENNA, BA, BG, FIELD_BIAS, TERRAIN, Eskf, N
 from quadsim.geometry.rotation import Mat3
+from quadsim.geometry.vector import dot
 
 
 @kernel
@@ -124,21 +127,52 @@ def add_rotated(covariance: Array, to: int, R: Mat3, variance: Vec3) -> None:
 
 
 @kernel
-def turn_tilt(covariance: Array, n: int, angle_rad: float) -> None:
-    """Covariance after the error of the tilt is turned about the vertical."""
-    c, s = cos_sin(angle_rad)
+def left_jacobian(turn: Vec3) -> Mat3:
+    """J of a rotation vector t: exp(t + d) = exp(J d) exp(t), to first order in d.
+
+    J = 1 + (1 - cos a)/a^2 [t]x + (a - sin a)/a^3 [t]x^2 with a = |t| (Sola 2017, eq. 183, for the
+    other side).
+    """
+    a2 = dot(turn, turn)
+    a = math.sqrt(a2)
+    if a < 1e-3:
+        first, second = 0.5 - a2 / 24.0, 1.0 / 6.0 - a2 / 120.0
+    else:
+        first, second = (1.0 - cos(a)) / a2, (a - sin(a)) / (a2 * a)
+    x, y, z = turn
+    diagonal = 1.0 - second * a2
+    return (
+        (diagonal + second * x * x, second * x * y - first * z, second * x * z + first * y),
+        (second * x * y + first * z, diagonal + second * y * y, second * y * z - first * x),
+        (second * x * z - first * y, second * y * z + first * x, diagonal + second * z * z),
+    )
+
+
+@kernel
+def turn_errors(covariance: Array, n: int, at: int, R: Mat3) -> None:
+    """Covariance after the three errors t from ``at`` on become R t."""
     for k in range(n):
-        x, y = covariance[THETA, k], covariance[THETA + 1, k]
-        covariance[THETA, k], covariance[THETA + 1, k] = c * x - s * y, s * x + c * y
-    x, y = covariance[THETA, THETA], covariance[THETA, THETA + 1]
-    z, w = covariance[THETA + 1, THETA], covariance[THETA + 1, THETA + 1]
-    covariance[THETA, THETA], covariance[THETA + 1, THETA + 1] = c * x - s * y, s * z + c * w
-    covariance[THETA, THETA + 1] = covariance[THETA + 1, THETA] = s * x + c * y
-    for k in range(THETA + 2, n):
-        covariance[k, THETA], covariance[k, THETA + 1] = (
-            covariance[THETA, k],
-            covariance[THETA + 1, k],
-        )
+        t = (covariance[at, k], covariance[at + 1, k], covariance[at + 2, k])
+        for i in range(3):
+            covariance[at + i, k] = dot(R[i], t)
+    for k in range(3):
+        t = (covariance[at + k, at], covariance[at + k, at + 1], covariance[at + k, at + 2])
+        for i in range(k, 3):
+            covariance[at + k, at + i] = dot(R[i], t)
+        for i in range(k):
+            covariance[at + k, at + i] = covariance[at + i, at + k]
+    for i in range(at, at + 3):
+        for k in range(n):
+            if k < at or k > at + 2:
+                covariance[k, i] = covariance[i, k]
+
+
+@kernel
+def turn_fixed_errors(covariance: Array, n: int, R: Mat3) -> None:
+    """Covariance after the errors of what is fixed in the IMU's axes are turned by R."""
+    for at in (BG, BA, FIELD_BIAS, ANTENNA):
+        if at < n:
+            turn_errors(covariance, n, at, R)
 
 
 @kernel

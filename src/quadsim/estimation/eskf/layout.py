@@ -244,8 +244,11 @@ class Eskf(Record):
     before: ErrorState
     left: ErrorState
     correction: ErrorState
-    # for the smoother: how far corrections have turned the heading, which states were set anew
-    turned_rad: float
+    heading_moved_rad: float  # by corrections, since they last turned what is fixed in the IMU
+    # for the smoother: how corrections have turned the attitude's error and the errors of what is
+    # fixed in the IMU, which states were set anew
+    turned: Annotated[Array, 3, 3]
+    turned_S: Annotated[Array, 3, 3]
     set_anew: Annotated[NDArray[np.int64], N]
 
 

@@ -8,10 +8,12 @@ from quadsim.base.compiled import Array, kernel
 from quadsim.base.parameters import Vec3
 from quadsim.estimation.eskf.covariance import (
     fuse,
+    left_jacobian,
     scaled,
     shear,
     times_row,
-    turn_tilt,
+    turn_errors,
+    turn_fixed_errors,
 )
 from quadsim.estimation.eskf.layout import (
     ACCEPTED,
@@ -40,12 +42,26 @@ from quadsim.estimation.eskf.layout import (
 )
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.eskf.start_window import clear
-from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, to_matrix
-from quadsim.geometry.vector import store, subtract, vec3
+from quadsim.geometry.rotation import (
+    Mat3,
+    exp,
+    multiply,
+    normalize,
+    quat,
+    rotate,
+    to_matrix,
+    unrotate,
+)
+from quadsim.geometry.vector import dot, scale, store, subtract, vec3
 
 #: Upper half of a symmetric matrix: xx, xy, xz, yy, yz, zz.
 Sym3 = tuple[float, float, float, float, float, float]
 
+#: A correction of the tilt beyond this turns the attitude's error. A smaller one would turn it by
+#: less than 3 degrees.
+LARGE_TILT_RAD = 0.1
+#: What is fixed in the IMU's axes is turned back once corrections have moved the heading so far.
+HEADING_MOVED_RAD = 0.003
 #: Farthest that a fix may have been taken before its stamp, or behind it.
 GNSS_TIME_REACH_S = 0.4
 
@@ -54,15 +70,36 @@ GNSS_TIME_REACH_S = 0.4
 def correct_state(state: Eskf) -> None:
     """Move the nominal state by ``state.correction``, and the error state with it.
 
-    What is left of the tilt turns with the heading, as if it was counted in the vehicle's axes:
-    there it does not depend on the heading which tilt and which accelerometer bias look alike. Left
-    as it is, or turned by half (Sola 2017, section 6.3), a filter that stands learns both from the
-    noise of its heading.
+    After a large correction of the tilt the attitude's error is counted from the new attitude:
+    exp(theta) = exp(theta') exp(x), so theta' = J (theta - x) with the left Jacobian J of x (Sola
+    2017, section 6.3; the sign is that of a global error). It is left when the heading is
+    corrected, as the errors of velocity and position are, and what is fixed in the IMU's axes is
+    kept where it was in the world, as in a two-frame group (Barrau and Bonnabel, The geometry of
+    navigation problems, 2022): there a tilt and a bias of the accelerometer look alike, and a
+    filter that stands would learn both from the noise of its heading.
     """
-    x = state.correction
-    turn_tilt(state.covariance, state.n, x[THETA + 2])
-    state.turned_rad += x[THETA + 2]
+    tilt = (state.correction[THETA], state.correction[THETA + 1], 0.0)
+    if dot(tilt, tilt) > LARGE_TILT_RAD * LARGE_TILT_RAD:
+        J = left_jacobian(tilt)
+        turn_errors(state.covariance, state.n, THETA, J)
+        compose_turns(state.turned, J)
+    state.heading_moved_rad += state.correction[THETA + 2]
+    if abs(state.heading_moved_rad) > HEADING_MOVED_RAD:
+        up_S = unrotate(quat(state.q_WS), (0.0, 0.0, 1.0))
+        R = to_matrix(exp(scale(-state.heading_moved_rad, up_S)))
+        turn_fixed_errors(state.covariance, state.n, R)
+        compose_turns(state.turned_S, R)
+        state.heading_moved_rad = 0.0
     move_state(state)
+
+
+@kernel
+def compose_turns(turned: Array, R: Mat3) -> None:
+    """Add a turn to those before."""
+    for k in range(3):
+        before = (turned[0, k], turned[1, k], turned[2, k])
+        for i in range(3):
+            turned[i, k] = dot(R[i], before)
 
 
 @kernel

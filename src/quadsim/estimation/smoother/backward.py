@@ -30,7 +30,8 @@ from quadsim.estimation.eskf.covariance import (
     shear,
     shear_scalar,
     skew,
-    turn_tilt,
+    turn_errors,
+    turn_fixed_errors,
 )
 from quadsim.estimation.eskf.driver import (
     AGE,
@@ -69,17 +70,8 @@ from quadsim.estimation.eskf.outputs import eskf_odometry, transpose
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.eskf.propagation import propagate
 from quadsim.estimation.eskf.update import move_state
-from quadsim.geometry.rotation import (
-    Mat3,
-    apply,
-    conjugate,
-    log,
-    multiply,
-    quat,
-    rotate,
-    to_matrix,
-)
-from quadsim.geometry.vector import scale, store, subtract, vec3
+from quadsim.geometry.rotation import Mat3, apply, conjugate, log, multiply, quat, rotate, to_matrix
+from quadsim.geometry.vector import cross, dot, scale, store, subtract, vec3
 from quadsim.world.earth.gravity import gravity_at
 
 #: Size of the part of the error state that is given out: attitude, velocity, position, both biases.
@@ -402,11 +394,20 @@ def invert(adjoint: Adjoint, covariance: Array, n: int, set_anew: NDArray[np.int
 
 
 @kernel
+def inverse_of(A: Mat3) -> Mat3:
+    """Inverse of a matrix that is near a rotation."""
+    a, b, c = A
+    x, y, z = cross(b, c), cross(c, a), cross(a, b)
+    factor = 1.0 / dot(a, x)
+    return scaled(factor, ((x[0], y[0], z[0]), (x[1], y[1], z[1]), (x[2], y[2], z[2])))
+
+
+@kernel
 def back_over_measurements(adjoint: Adjoint, before: Eskf, after: Eskf) -> None:
     """Adjoint before measurements from that after them.
 
-    The nominal state is composed on the rotations, and the covariance turned back, as the filter
-    has turned it with its corrections (:func:`~quadsim.estimation.eskf.update.correct_state`).
+    The nominal state is composed on the rotations. Where the filter has turned the covariance with
+    its corrections (:func:`~quadsim.estimation.eskf.update.correct_state`), it is turned back.
     """
     n = after.n
     smooth_state(adjoint, after)
@@ -418,7 +419,10 @@ def back_over_measurements(adjoint: Adjoint, before: Eskf, after: Eskf) -> None:
     for i in range(n):
         for k in range(n):
             work[i, k] -= after.covariance[i, k]
-    turn_tilt(work, n, -after.turned_rad)
+    turned, back_S = after.turned, after.turned_S.T
+    back = inverse_of((vec3(turned[0]), vec3(turned[1]), vec3(turned[2])))
+    turn_errors(work, n, THETA, back)
+    turn_fixed_errors(work, n, (vec3(back_S[0]), vec3(back_S[1]), vec3(back_S[2])))
     for i in range(n):
         for k in range(n):
             work[i, k] += before.covariance[i, k]
@@ -464,10 +468,7 @@ def smooth_state(adjoint: Adjoint, point: Eskf) -> None:
 
 @kernel
 def smooth_covariance(adjoint: Adjoint, point: Eskf) -> None:
-    """Smoothed covariance of attitude, velocity, position and biases into ``adjoint.state``.
-
-    As in the filter, the attitude's error turns with the heading.
-    """
+    """Smoothed covariance of attitude, velocity, position and biases into ``adjoint.state``."""
     covariance, product = point.covariance, adjoint.product
     smoothed = adjoint.state.covariance
     product_of(covariance, adjoint.matrix, CORE, point.n, product)
@@ -478,7 +479,6 @@ def smooth_covariance(adjoint: Adjoint, point: Eskf) -> None:
                 smoothed[i, k] -= a * covariance[j, k]
         for k in range(i):
             smoothed[k, i] = smoothed[i, k]
-    turn_tilt(smoothed, CORE, adjoint.state.correction[THETA + 2])
 
 
 @kernel
