@@ -98,7 +98,7 @@ def test_the_table_fails_where_an_axis_does():
 
 def test_a_suite_beyond_the_limits_says_so_in_its_file_and_in_the_command():
     found = json.loads(CliRunner().invoke(sensors, ["suites", "--json"]).stdout)["not_consistent"]
-    assert found["default"] == []
+    assert found["fcnd"] == []
     assert found["fast_spin"] == not_held("fast_spin")
     assert {"thesis_devices", "thesis_devices_bad", "swarm", "default_250hz"} < set(BEYOND)
     words = CliRunner().invoke(sensors, ["suites"]).stdout

@@ -66,7 +66,7 @@ def test_a_hover_from_a_pad_that_turns_the_field_lands_where_it_began(
     for seed in seeds:
         loop, away_m = from_pad(angle_deg, seed)
         assert_landed(loop)
-        assert away_m < 1.5  # twice what a control that turns about would take: 0.5 m/s for 2 s
+        assert away_m < 2.0  # twice what a control that turns about would take: 0.5 m/s for 2 s
         assert heading_error_deg(loop) < 6.0
 
 
