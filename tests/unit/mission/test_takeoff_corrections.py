@@ -75,3 +75,19 @@ def test_a_range_finder_that_begins_at_lift_off_does_not_press_the_vehicle_down(
     q_WB, p_W = log.truth.q_WB, log.truth.p_W
     assert (1.0 - 2.0 * (q_WB[:, 1] ** 2 + q_WB[:, 2] ** 2)).min() > np.cos(np.radians(30.0))
     assert 2.5 < p_W[:, 2].max() < 6.0
+
+
+@pytest.mark.parametrize("height_m", [2.0, 33.0, 100.0])
+def test_a_high_climb_leaves_the_ground_as_soon_as_a_low_one(height_m, tmp_path):
+    """A polynomial from rest to 33 m takes 5 s to the first 0.3 m: light for so long, it tips."""
+    path = tmp_path / "climb.yaml"
+    path.write_text(
+        "vehicle: crazyflie2\nsensors: fcnd\nautopilot: fcnd\nduration_s: 12.0\nseed: 44288\n"
+        f"mission: [{{takeoff: {{height_m: {height_m}}}}}, {{land: {{}}}}]\n"
+    )
+    loop = ClosedLoop(load_scenario(str(path)))
+    log = loop.fly(ends=lambda now: now.stamp_ns > 8e9)
+    assert not loop.crashed
+    begin_ns = next(event.stamp_ns for event in log.events if event.name == "takeoff")
+    left = log.truth.stamp_ns[np.argmax(log.truth.p_W[:, 2] > 0.3)]
+    assert 0.0 < (left - begin_ns) * 1e-9 < 2.5

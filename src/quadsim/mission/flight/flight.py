@@ -44,6 +44,8 @@ FAR_M = 5.0
 #: What the estimate of a vehicle that takes off may be corrected by before its reference moves too,
 #: m, and within which time, s.
 CORRECTED_M, CORRECTED_S = 0.3, 2.0
+#: Part of the fastest ascent with which a long climb leaves the ground.
+LIFT_SHARE = 0.33
 
 
 class FlightManager:
@@ -398,7 +400,9 @@ class FlightManager:
     def climb(self, height_m: float, speed_mps: float = 0.0) -> None:
         """Take off, straight up to a height above the ground here."""
         (x, y, _), _, _, yaw, _ = self.reference.motion()
-        self.reference.go((x, y, self.ground_m + height_m), yaw, speed_mps)
+        goal_W = (x, y, self.ground_m + height_m)
+        lift_mps = LIFT_SHARE * min(self.params.ascent_mps, speed_mps or math.inf)
+        self.reference.go(goal_W, yaw, speed_mps, lift_mps=lift_mps)
         self.enter("takeoff", f"to {height_m:g} m")
 
     # a tick

@@ -32,6 +32,9 @@ RETURN_SHARE = 2.7
 #: begins without it.
 ASIDE_SHARE = 0.027
 MOST_ASIDE_M = 0.3
+#: A leg that takes longer begins so slowly that a vehicle would stand nearly without weight for
+#: seconds, and tip over.
+SLOW_LEG_S = 10.0
 #: Slowest limit of speed on the way to a goal, m/s.
 STANDING_MPS = 0.05
 
@@ -202,6 +205,7 @@ class Reference:
         speed_mps: float = 0.0,
         acceleration_mps2: float = 0.0,
         above: bool = False,
+        lift_mps: float = 0.0,
     ) -> None:
         """Fly straight to rest at a pose, as fast as the limits allow.
 
@@ -211,6 +215,7 @@ class Reference:
             speed_mps: limit; 0 for the autopilot's.
             acceleration_mps2: limit; 0 for the autopilot's.
             above: whether the goal's height counts from the ground.
+            lift_mps: speed upwards at which it begins.
         """
         p, v, a, yaw_now, yaw_rate = start = self._begin_frame(above, goal_W[2])
         speed = speed_mps or self._params.speed_mps
@@ -225,6 +230,8 @@ class Reference:
         duration_s += 2.0 * self._brake_duration(v, a, yaw_rate)
         if ASIDE_SHARE * math.hypot(*a) * duration_s * duration_s > MOST_ASIDE_M:
             start = (p, v, ZERO, yaw_now, yaw_rate)
+        if lift_mps > 0.0 and duration_s > SLOW_LEG_S:
+            start = (p, (v[0], v[1], lift_mps), a, yaw_now, yaw_rate)
         self._begin_leg(start, goal_W, yaw, duration_s)
 
     def reach(self, start: Motion, goal_W: Vec3, yaw: float, duration_s: float) -> None:
