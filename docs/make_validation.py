@@ -2,7 +2,7 @@
 
 ``python docs/make_validation.py FLIGHTS [TABLE...]``: the folder that holds ``neurobem`` and
 ``crazyflie_rpm`` as docs/validation.md says how to get them, and the tables to make, else all of
-them. Fits take ten minutes and more, ``classifier`` asks for scikit-learn.
+them. Fits take ten minutes and more.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from scipy.io import loadmat
 from validation_simulated import calibration, named_faults
-from validation_twins import classifier, closed_loop
 
 from quadsim.bag.reading import open_bag
 from quadsim.base.files import find
@@ -448,8 +447,6 @@ def main() -> None:
         ),
         "faults": named_faults,
         "calibration": calibration,
-        "closed_loop": partial(closed_loop, every),
-        "classifier": partial(classifier, every),
     }
     for name in sys.argv[2:] or tables:
         table = tables[name]()

@@ -15,9 +15,6 @@ from quadsim.cli.convert import ColumnMapName
 from quadsim.cli.options import AsJson, Driver, Namespace, command
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from quadsim.lab.validate.twin_report import TwinFlights
     from quadsim.lab.validate.validation import JudgedFlight
 
 #: Figures are named together where the flights hardly tell which of them is off.
@@ -61,10 +58,6 @@ class ValidateOptions:
         None, "JSON of an earlier run whose bounds are held against these flights", path="file",
         unset="none",
     )  # fmt: skip
-    closed_loop: str = option(
-        "", "file of config/twins, or its path: fly the recorded setpoints by what flew them",
-        unset="none",
-    )  # fmt: skip
     output: Path | None = option(
         None, "page to look at; it must not exist yet", path="file", unset="none"
     )
@@ -78,9 +71,8 @@ def validate(options: ValidateOptions) -> int:
     LOG is a bag or a log of another format (docs/logs.md) with rotor speeds, or their commands, and
     a true motion. Force and torque are compared at each instant; the motion is predicted from
     recorded rotor speeds over windows of 0.01 to 2 s. With --bounds it is said how often bounds
-    that were made from other flights hold on these. With --closed-loop each flight is flown again
-    by a copy of its controller, and held against the scatter of its repeats. Exit status: 0, or 2
-    where a log does not hold what is needed.
+    that were made from other flights hold on these. Exit status: 0, or 2 where a log does not hold
+    what is needed.
     """
     from quadsim.bag.reading import open_bag
     from quadsim.base.errors import InputError
@@ -93,8 +85,6 @@ def validate(options: ValidateOptions) -> int:
     from quadsim.lab.validate.page import render_validation
     from quadsim.lab.validate.prediction import HORIZONS_S
     from quadsim.lab.validate.recorded import read_recorded
-    from quadsim.lab.validate.twin_parameters import TwinParams
-    from quadsim.lab.validate.twin_report import closed_loop_report, twin_flights
     from quadsim.lab.validate.validation import (
         ValidationSettings,
         judge_predictions,
@@ -114,25 +104,19 @@ def validate(options: ValidateOptions) -> int:
         options.fades,
         options.smoothed_start,
     )
-    twin = load(TwinParams, find("twins", options.closed_loop)) if options.closed_loop else None
     stated = read_bounds(options.bounds, vehicle.name) if options.bounds is not None else []
     judged: list[JudgedFlight] = []
-    twins: list[TwinFlights] = []
     for log in options.logs:
         with working(f"judging by {log}"), open_bag(log, options.driver, options.columns) as bag:
             judged.append(
                 judge_predictions(read_recorded(bag, options.namespace, vehicle), vehicle, settings)
             )
-            if twin is not None:
-                twins.append(twin_flights(bag, options.namespace, vehicle, twin, len(twins)))
     flights = stretches_of([each.flight for each in judged])
     result = report(judged, vehicle, settings)
     result["suspects"] = [asdict(each) for each in rank_suspects(
         flights, vehicle, options.gravity_mps2)]  # fmt: skip
     if stated:
         result["bounds_held"] = judge_bounds(stated, HORIZONS_S, window_errors(judged)[1])
-    if twins:
-        result["closed_loop"] = closed_loop_report(twins)
     if options.output is not None:
         write_whole(options.output, render_validation(judged, result))
         result["page"] = options.output
@@ -165,8 +149,6 @@ def _show(result: dict[str, Any]) -> None:
         console.print("predictions start at a motion smoothed with what came after the start")
     for line in (*_trusted(result), *_held(result)):
         console.print(line, soft_wrap=True)
-    for group in result.get("closed_loop", []):
-        console.print(_closed_loop_table(group))
     first = result["suspects"][0]
     alike = [
         each for each in result["suspects"] if each["likelihood"] > ALIKE * first["likelihood"]
@@ -220,30 +202,3 @@ def _suspect(each: dict[str, Any]) -> str:
 
     half = f" +- {number(each['half'], 2)}" if math.isfinite(each["half"]) else ""
     return f"{each['name']} x {number(each['factor'])}{half}"
-
-
-def _closed_loop_table(group: dict[str, Any]) -> Table:
-    """Figures of the repeats of one flight beside those of their twins."""
-    from rich.table import Table
-
-    from quadsim.cli.show import number
-
-    title = f"flown again at time scale {group['scale']:g}, {len(group['logs'])} repeats"
-    titles = (
-        "figure",
-        "flown",
-        "lowest",
-        "highest",
-        "simulated",
-        "mean inside",
-        "twins",
-        "repeats",
-    )
-    rows = [*group["figures"], {**group, "figure": "all figures"}]
-    table = Table(*titles, title=title)
-    for row in rows:
-        cells = [number(row.get(key)) for key in ("flown", "lowest", "highest", "simulated")]
-        shares = [row.get(key) for key in ("inside", "simulated_inside", "flown_inside")]
-        cells += ["-" if share is None else f"{100 * share:.0f} %" for share in shares]
-        table.add_row(row["figure"], *cells)
-    return table

@@ -28,10 +28,6 @@ def render_validation(judged: Sequence[JudgedFlight], result: Mapping[str, Any])
         (f"Force along z that is not explained, {judged[0].flight.name}", _force(judged[0])),
         ("Specific force by frequency", _spectrum(result)),
     ]
-    parts += [
-        (f"Flown again at time scale {group['scale']:g}: simulated over flown", _closed_loop(group))
-        for group in result.get("closed_loop", [])
-    ]
     return render_page(
         "lab/validate/validation.html",
         title=f"{result['vehicle']}: predicted and flown",
@@ -79,23 +75,4 @@ def _spectrum(result: Mapping[str, Any]) -> go.Figure:
             name=name,
         )
     style(figure, 320, x_title="", y_title="m/s^2")
-    return figure
-
-
-def _closed_loop(group: Mapping[str, Any]) -> go.Figure:
-    """Each figure of the twins over that of the flights, with the flights' scatter."""
-    rows = group["figures"]
-    names = [row["figure"] for row in rows]
-    middle = [1.0] * len(rows)
-    figure = go.Figure()
-    figure.add_scatter(
-        x=names, y=middle, name="flown", mode="markers",
-        error_y={
-            "array": [row["highest"] / row["flown"] - 1.0 for row in rows],
-            "arrayminus": [1.0 - row["lowest"] / row["flown"] for row in rows],
-        },
-    )  # fmt: skip
-    ratios = [row["simulated"] / row["flown"] for row in rows]
-    figure.add_scatter(x=names, y=ratios, name="simulated", mode="markers")
-    style(figure, 480, x_title="", y_title="of the flights' mean")
     return figure

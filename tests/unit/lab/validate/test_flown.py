@@ -1,4 +1,4 @@
-"""The shipped twins keep the figures of their certificate (docs/validation.md)."""
+"""The shipped vehicles of real flights keep their figures (docs/validation.md)."""
 
 from __future__ import annotations
 
