@@ -17,7 +17,7 @@ from quadsim.base.errors import InputError
 from quadsim.base.surroundings import machine, versions
 from quadsim.sim.criterion import AnyCriterion, EventCriterion, PartCriterion, SignalCriterion
 from quadsim.sim.disk_arrays import give_back, slices
-from quadsim.sim.log import FlightLog
+from quadsim.sim.log import HOVERS, FlightLog
 
 Criteria = Sequence[AnyCriterion]
 
@@ -116,7 +116,7 @@ def outcome(log: FlightLog, criteria: Criteria = (), settle_s: float = metrics.S
         "landing": landing(log),
         "mission": {"missed": sum(event.name == MISSED for event in log.events)},
         "errors": surprises(criteria, log),
-        "notes": list(log.notes),
+        "notes": [*log.notes, *(event.message for event in log.events if event.name == HOVERS)],
         "settle_s": settle_s,
     }
     judge_criteria(summary, [item for item in criteria if not _is("is_room", item)], [log])

@@ -297,7 +297,7 @@ def _summary(
     from quadsim.bag.reading import open_bag
     from quadsim.ros.graph.vehicles import vehicle_namespaces
     from quadsim.ros.nodes.recorder import STOPPED
-    from quadsim.sim.log import ERROR, Event
+    from quadsim.sim.log import ERROR, Event, timeout_event
     from quadsim.vehicle.outline import outline_m
     from quadsim.world.build import ground_beneath
 
@@ -313,8 +313,7 @@ def _summary(
                 scenario.scene, scenario.environment.ground_height_m, log.truth.p_W
             )
             if not failure and namespace in outcome.unfinished:
-                words = "the mission did not end in time"
-                log.events.append(Event(stamp_ns, ERROR, "timeout", words))
+                log.events.append(timeout_event(stamp_ns, outcome.unfinished[namespace]))
         first = next(iter(flown.values()))
         recorder = outcome.reports.get("/recorder")
         if recorder is not None and recorder.message not in ("recording", ""):

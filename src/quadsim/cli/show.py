@@ -119,11 +119,11 @@ def _show_summary(summary: Mapping[str, Any]) -> None:
         (name, number(item["value"]), band, verdict(item["passed"])) for item, name, band in named
     )
     print_table(console, ("criterion", "reached", "limit", ""), rows)
-    for line in (*summary["errors"], *summary["notes"]):
-        console.print(Text(line, "yellow"))
     for key in ("bag", "report"):
         if summary[key]:
             console.print(Text(f"{key}: {summary[key]}"), soft_wrap=True)
+    for line in (*summary["notes"], *summary["errors"]):
+        console.print(Text(line, "yellow"), soft_wrap=True)
 
 
 def show_runs(summary: Mapping[str, Any], as_json: bool) -> int:

@@ -20,6 +20,7 @@ from quadsim.base.compiled import Array
 from quadsim.base.parameters import pack
 from quadsim.base.records import ODOMETRY
 from quadsim.estimation.eskf.alignment import mount
+from quadsim.estimation.eskf.heading import LEAST_LEVEL
 from quadsim.estimation.eskf.input_validation import offer
 from quadsim.estimation.eskf.layout import (
     ANTENNA,
@@ -323,6 +324,11 @@ NEEDED = (*HOLDING, STATIC_PRESSURE, RANGE)
 OK, REPEATED = "ok", "repeated"
 #: Verdicts on an IMU sample that is used; of one that is unchanged, its time.
 TAKEN = (OK, "gap", "clock_jump", "unchanged")
+#: Where the magnetic field tells no heading.
+STEEP = (
+    "the magnetic field is too steep here to tell a heading; give an external pose, or raise"
+    " flight.arming.yaw_sigma_rad"
+)
 #: So many IMU samples in a row with the same stamp: its clock stands.
 STANDING_STAMPS = 50
 
@@ -355,6 +361,51 @@ def filter_status(state: Any, recovery_s: float) -> str:
     lasting = (in_row >= 3) & (state["stamp_ns"] - since_ns > recovery_s * 1e9)
     refused = [name for name, is_refused in zip(SENSORS, lasting, strict=True) if is_refused]
     return f"rejects {', '.join(refused)}" if refused else "running"
+
+
+def awaited(lines: Any) -> str:
+    """What a filter that has not started waits for, in words.
+
+    Of one that runs: why no heading is to be had; empty where there is nothing to say.
+
+    Args:
+        lines: (1,) LINE record, of the filter and its messages.
+    """
+    line = lines[0]
+    state, params = line["state"], line["params"]
+    window, start = state["alignment"], params["start"]
+    m_W = params["magnetic_field_W_T"].tolist()
+    tells_heading = math.hypot(*m_W[:2]) >= LEAST_LEVEL * math.hypot(*m_W)
+    if state["running"]:
+        return "" if tells_heading else STEEP
+    if not window["imu_count"]:
+        return "waits for the IMU" + _refusals(line, IMU)
+    waited_s = (state["stamp_ns"] - window["start_ns"]) * 1e-9
+    needs = (
+        (GNSS_POSITION, start["require_gnss"], window["fix_count"], "a GNSS fix", "require_gnss"),
+        (
+            MAGNETIC_FIELD, start["require_heading"] and tells_heading, window["field_count"],
+            "the magnetic field", "require_heading",
+        ),
+    )  # fmt: skip
+    missing = [
+        f"{name}{_refusals(line, kind)} (start.{key}: false goes without)"
+        for kind, needed, count, name, key in needs
+        if needed and not count and waited_s > 0.5 * start["window_s"]
+    ]
+    rest = "a window of rest, or of motion in which gravity and the field are not parallel"
+    return f"waits for {' and '.join(missing) or rest}"
+
+
+def _refusals(line: Any, kind: int) -> str:
+    """Of a kind of messages, how many came and were refused, by reason."""
+    counts = line["verdicts"][kind]
+    found = [
+        f"{counts[i]} {VERDICTS[i]}"
+        for i in range(len(VERDICTS))
+        if counts[i] and VERDICTS[i] not in TAKEN
+    ]
+    return f" ({line['received'][kind]} came; refused: {', '.join(found)})" if found else ""
 
 
 def late_words(late_s: float) -> str:
@@ -439,7 +490,8 @@ class ErrorStateEkf(Estimator):
 
         ``status`` is that of :func:`filter_status`, ``repeats ...`` while sensors do not measure
         and nothing worse is to be said, or ``imu clock stands``. ``rejected`` and ``repeating``
-        name the sensors for which the autopilot refuses to arm. ``axes`` names sensors whose axes
+        name the sensors for which the autopilot refuses to arm. ``awaited`` is what it waits for
+        before it starts. ``axes`` names sensors whose axes
         are not as declared. ``<sensor>_test_ratio`` is the last normalised innovation squared over
         its limit: above one is rejected. ``gnss_time_s`` is how late GNSS stamps are;
         ``gnss_time_counts`` whether the estimate rests on it.
@@ -453,6 +505,7 @@ class ErrorStateEkf(Estimator):
             status = "imu clock stands"
         result: dict[str, float | str] = {
             "status": status,
+            "awaited": awaited(self._lines),
             "rejected": ", ".join(rejected_sensors(state)),
             "repeating": repeating,
             "axes": "; ".join(f"{name}: {words}" for name, words in self.axes.report().items()),

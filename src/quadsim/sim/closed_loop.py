@@ -16,7 +16,7 @@ from quadsim.base.errors import FlightError, InputError
 from quadsim.base.parameters import pack
 from quadsim.control.joystick import Sticks
 from quadsim.control.parameters import AutopilotParams
-from quadsim.estimation.interface import rejected_sensors, repeating_sensors
+from quadsim.estimation.interface import awaited, rejected_sensors, repeating_sensors
 from quadsim.estimation.reference_filters.gps_ins import gps_ins_begin_at
 from quadsim.mission.flight.flight import FlightManager
 from quadsim.mission.script import Script
@@ -35,6 +35,7 @@ from quadsim.sim.log import (
     FlightLog,
     ImuSamples,
     Track,
+    timeout_event,
     track_of,
 )
 from quadsim.sim.parts import OwnParts
@@ -290,6 +291,8 @@ class ClosedLoop:
         if not self.use_truth and (frozen != self._frozen or not manager.armed):
             self._frozen = frozen
             manager.take_rejected(rejected_sensors(self._filters[0]), repeating_sensors(frozen))
+            if self.flies_on == "eskf":
+                manager.estimate.awaited = awaited(self._states["line"][0])
         self._script.give(manager, stamp_ns)
         sticks = self._pilot(self) if self._pilot is not None else None
         if sticks is not None:
@@ -400,16 +403,15 @@ class ClosedLoop:
     def take_off_when_ready(self) -> None:
         """Arm as soon as the checks pass, once, and start the mission."""
         manager = self.manager
-        if self.held or manager.armed or manager.finished or self._odometry_now_ns.item() <= 0:
+        if self.held or manager.armed or manager.finished:
             return
         if manager.state == "disarmed" and manager.arm() is None:
             manager.start()
 
     def tell_timeout(self) -> None:
-        """Keep it as an event that the flight ends before its mission."""
+        """Keep it as an event that the flight ends before its mission, and why."""
         if not (self.manager.finished or self._crash_ns or self._part_failed):
-            words = "the mission did not end in time"
-            self.events.append(Event(self.stamp_ns, ERROR, "timeout", words))
+            self.events.append(timeout_event(self.stamp_ns, self.manager.unfinished()))
 
     def fly(
         self, progress: Progress | None = None, ends: Callable[[ClosedLoop], bool] | None = None

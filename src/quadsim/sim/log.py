@@ -37,6 +37,22 @@ class Event(NamedTuple):
     message: str
 
 
+#: Event by which a flight tells that its time ended while it hovered, its mission done.
+HOVERS = "hovers"
+
+
+def timeout_event(stamp_ns: int, unfinished: str) -> Event:
+    """Event of a flight whose time is over.
+
+    Args:
+        stamp_ns: when it is over.
+        unfinished: why the mission is not, in words; empty: it is, and the vehicle hovers.
+    """
+    if unfinished:
+        return Event(stamp_ns, ERROR, "timeout", f"the mission did not end in time: {unfinished}")
+    return Event(stamp_ns, OK, HOVERS, "the mission is done; the vehicle hovers, as no item lands")
+
+
 @dataclass(frozen=True, slots=True)
 class Track:
     """A motion over time.

@@ -41,6 +41,17 @@ VERDICTS = (
     VELOCITY_JUMPED, ATTITUDE_JUMPED, DISAGREES, UPSET,
 ) = range(11)  # fmt: skip
 
+#: What is asked of a good estimate before the motors start.
+ARMING_CHECKS = (
+    "position uncertain",
+    "height uncertain",
+    "velocity uncertain",
+    "tilt uncertain",
+    "yaw uncertain",
+    "not level",
+    "in motion",
+)
+
 ZERO: Vec3 = (0.0, 0.0, 0.0)
 
 #: Time over which position and velocity are compared, s.
@@ -255,6 +266,7 @@ class EstimateCheck:
         growth_m: of the deviation of the position over the usual one.
         sigma_m, sigma_z_m: that deviation, and the height's.
         yaw_sigma: (1,) of the heading, rad.
+        awaited: what the estimator says that it waits for, to start or for a heading.
     """
 
     def __init__(self, params: FlightParams) -> None:
@@ -263,6 +275,7 @@ class EstimateCheck:
         self.watches["verdict"] = MISSING
         self.yaw_sigma = self.watches["yaw_sigma"]  # a view: finding a field takes longer
         self.odometries: Any = None
+        self.awaited = ""
         self._keep((MISSING, 0.0, ZERO, ZERO, 0.0, 0.0, 0.0, 0.0))
 
     def _keep(self, observation: Observation) -> None:
@@ -295,21 +308,24 @@ class EstimateCheck:
             charge: of the battery, 0 to 1; NaN where it is not known.
         """
         watch, limits = self.watches[0], self._arming
+        if watch.verdict == MISSING and self.awaited:
+            return f"{self.words}: {self.awaited}"
         if watch.verdict != GOOD:
-            return VERDICTS[int(watch.verdict)]
+            return self.words
         speed = math.hypot(*watch.v_W.tolist())
-        checks = (
-            ("position uncertain", watch.position_sigma, limits.position_sigma_m, "m"),
-            ("height uncertain", watch.height_sigma, limits.height_sigma_m, "m"),
-            ("velocity uncertain", watch.velocity_sigma, limits.velocity_sigma_mps, "m/s"),
-            ("tilt uncertain", watch.tilt_sigma, limits.tilt_sigma_rad, "rad"),
-            ("yaw uncertain", watch.yaw_sigma, limits.yaw_sigma_rad, "rad"),
-            ("not level", watch.tilt, limits.tilt_rad, "rad"),
-            ("in motion", speed, limits.speed_mps, "m/s"),
+        values = (
+            (watch.position_sigma, limits.position_sigma_m, "m"),
+            (watch.height_sigma, limits.height_sigma_m, "m"),
+            (watch.velocity_sigma, limits.velocity_sigma_mps, "m/s"),
+            (watch.tilt_sigma, limits.tilt_sigma_rad, "rad"),
+            (watch.yaw_sigma, limits.yaw_sigma_rad, "rad"),
+            (watch.tilt, limits.tilt_rad, "rad"),
+            (speed, limits.speed_mps, "m/s"),
         )
-        for words, value, limit, unit in checks:
+        for words, (value, limit, unit) in zip(ARMING_CHECKS, values, strict=True):
             if value > limit:
-                return f"{words}: {float(value):.3g} {unit}, at most {limit:g}"
+                more = f"; {self.awaited}" if self.awaited and "yaw" in words else ""
+                return f"{words}: {float(value):.3g} {unit}, at most {limit:g}{more}"
         if charge < limits.charge:
             return f"battery low: {100.0 * charge:.0f} %, at least {100.0 * limits.charge:g}"
         return None

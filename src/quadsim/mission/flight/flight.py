@@ -31,10 +31,11 @@ from quadsim.mission.flight.rules import watch_over
 from quadsim.mission.flight.states import ERROR, OK, STATES, WARN, FlightEvent
 from quadsim.mission.flight.swaying import Swaying
 from quadsim.mission.formations import Gather
-from quadsim.mission.items import Item, check_order, corners, name_of
+from quadsim.mission.items import Goto, Item, check_order, corners, name_of
 from quadsim.mission.reference.ground import Ground
 from quadsim.mission.reference.legs import write_setpoint
 from quadsim.mission.reference.reference import Reference
+from quadsim.mission.waypoint import Waypoint
 from quadsim.world.scene.raycast_terrain import NO_TERRAIN, TerrainArrays
 
 __all__ = ["ERROR", "OK", "STATES", "WARN", "FlightEvent", "FlightManager"]
@@ -46,6 +47,8 @@ FAR_M = 5.0
 CORRECTED_M, CORRECTED_S = 0.3, 2.0
 #: Part of the fastest ascent with which a long climb leaves the ground.
 LIFT_SHARE = 0.33
+#: Time within which estimators start: until then a missing one is no event.
+START_NS = 10_000_000_000
 
 
 class FlightManager:
@@ -72,6 +75,7 @@ class FlightManager:
         flying: whether the vehicle is, or should be, in the air.
         reason: why it is in a failsafe or was stopped; empty otherwise.
         finished: the motors have stopped after a flight.
+        refused: why it was last not armed.
         goes_along: somebody else flies the vehicle, who does not know the setpoint.
     """
 
@@ -101,7 +105,7 @@ class FlightManager:
         self.now_ns = self.entered_ns = 0
         self.thrust = 0.0
         self._events: list[FlightEvent] = []
-        self._arming_refused = ""
+        self._arming_refused = self.refused = self._entered_as = ""
         self._rejected: Sequence[str] = ()
         self._repeating: Sequence[str] = ()
         self._begin()
@@ -151,6 +155,29 @@ class FlightManager:
     def may_fly(self) -> bool:
         """Whether it stands disarmed with its mission before it, and every motor turns."""
         return self.state == "disarmed" and not (self.finished or self.landing.crippled)
+
+    @property
+    def mission_done(self) -> bool:
+        """Whether it flies on, or stays, behind the last item of its mission."""
+        return self.mission.started and self.mission.item is None and self.state in states.STEERED
+
+    def unfinished(self) -> str:
+        """Why the flight is not over, in words; empty where it is, or only hovers on."""
+        if self.finished or self.mission_done:
+            return ""
+        mission, item = self.mission, self.mission.item
+        if not self.armed:
+            return f"it did not arm: {self.refused or self.reason or 'nobody asked for it'}"
+        if self.state == "armed":
+            return "it is armed, and nobody started a mission"
+        words = f"{self.state} for {self.since_s(self.entered_ns):.0f} s: {self._entered_as}"
+        if self.gathers_at is not None:
+            words += ": waits for the others"
+        elif self.state == "mission" and isinstance(item, Goto | Waypoint):
+            words += f", {self.reference.away_m:.1f} m short"
+        if item is not None and mission.started:
+            words += f" (item {mission.index + 1} of {len(self._items)})"
+        return words
 
     @property
     def commands_refused(self) -> int:
@@ -221,12 +248,13 @@ class FlightManager:
             or mission_fault(self._items, self.params, self.estimate.p_W)
         )
         if reason is not None:
-            kind = reason.split(":")[0]
-            if self.estimate.verdict != MISSING and kind != self._arming_refused:
+            kind, self.refused = reason.split(":")[0], reason
+            starting = self.estimate.verdict == MISSING and self.now_ns < START_NS
+            if not starting and kind != self._arming_refused:
                 self._arming_refused = kind
                 self.event(WARN, "arming refused", reason)
             return reason
-        self._arming_refused = ""
+        self._arming_refused = self.refused = ""
         self._begin()
         self.reference.stand()
         self.enter("armed", "motors idle")
@@ -374,7 +402,7 @@ class FlightManager:
         """Go over into a state, which is an event."""
         motors = STATES[state].motors
         self.state, self.armed, self.flying = state, motors != "off", motors == "on"
-        self.entered_ns = self.now_ns
+        self.entered_ns, self._entered_as = self.now_ns, message
         self.landing.light_ns = None
         self.event(level, state, message)
 

@@ -73,7 +73,8 @@ class FlightOutcome:
         startup_s: wall time from the start of the processes to the first arming; 0 if none.
         reports: last report of each node.
         finished: whether every mission came to its end.
-        unfinished: namespaces of the vehicles whose mission did not.
+        unfinished: why not, of the vehicles whose mission did not, by namespace; empty: it is
+            done, and the vehicle hovers.
         cpu: CPU time of that, by the full name of the process's node; :data:`ALL_NODES` where all
             are in one process, and :data:`ITSELF`.
         killed: labels of the processes that did not stop when told to.
@@ -84,7 +85,7 @@ class FlightOutcome:
     startup_s: float = 0.0
     reports: dict[str, Report] = field(default_factory=dict)
     finished: bool = False
-    unfinished: tuple[str, ...] = ()
+    unfinished: dict[str, str] = field(default_factory=dict)
     cpu: dict[str, CpuShare] = field(default_factory=dict)
     killed: tuple[str, ...] = ()
 
@@ -291,6 +292,7 @@ class Supervisor:
                 self._note_end()
                 self._pause(True)
                 self._graph.collect()
+                self._note_unfinished()
         finally:
             self.outcome.killed = self._graph.killed
         return self.outcome
@@ -351,10 +353,21 @@ class Supervisor:
         lives = f"alive and silent: {', '.join(silent)}"
         return lives if silent else f"node {self._world} says {world!r}"
 
-    def _note_end(self) -> None:
+    def _why(self, namespace: str) -> str:
+        """Why a vehicle's mission is not over, as its autopilot or the swarm last said."""
+        said = self._watcher.report(self._heights).values
+        key = f"unfinished {namespace.strip('/')}"
+        if key not in said:
+            said, key = self._watcher.report(f"{namespace}/autopilot").values, "unfinished"
+        return said.get(key, "its autopilot did not say why")
+
+    def _note_unfinished(self) -> None:
         outcome, finished = self.outcome, self._watcher.finished
+        outcome.unfinished = {n: self._why(n) for n in self._namespaces if not finished(n)}
+        outcome.finished = not any(outcome.unfinished.values())
+
+    def _note_end(self) -> None:
+        outcome = self.outcome
         outcome.flown_s = self._watcher.time_ns * 1e-9
         outcome.wall_s = time.monotonic() - self._begun_s
         outcome.cpu = self._cpu.shares()
-        outcome.unfinished = tuple(n for n in self._namespaces if not finished(n))
-        outcome.finished = not outcome.unfinished

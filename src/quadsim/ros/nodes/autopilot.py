@@ -321,6 +321,7 @@ class AutopilotNode(QuadsimNode):
         for status in message.status:
             if status.name == estimator:
                 values = values_of(status)
+                self.manager.estimate.awaited = values.get("awaited", "")
                 rejected, repeating = values.get("rejected", ""), values.get("repeating", "")
                 self.manager.take_rejected(
                     [rejected] if rejected else [], repeating.split(", ") if repeating else []
@@ -397,6 +398,7 @@ class AutopilotNode(QuadsimNode):
             "height_m": float(self._odometry.p_W[2]),
             "state_source": self._source.name,
             "commands_refused": self.manager.commands_refused,
+            "unfinished": self.manager.unfinished(),
         }
         words = "; ".join(filter(None, (status["state"], self._joy_rivals)))
         return int(bool(status["reason"] or self._joy_rivals)), words, values | status

@@ -282,6 +282,7 @@ class SwarmNode(QuadsimNode):
             "height_m": float(loops[0].state["truth"]["p_W"][0, 2]),
             "messages": self._outputs.count,
         }
+        values |= {f"unfinished {one.vehicle}": one.manager.unfinished() for one in loops}
         return WARN if crashed else OK, self._time.words, values
 
 

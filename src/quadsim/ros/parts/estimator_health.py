@@ -52,7 +52,8 @@ def judge_estimate(
     if status.startswith(("rejects", "repeats")):
         found.append((WARN, status))
     elif status != "running" and not found:
-        found.append((LEVELS.get(status, ERROR), status))
+        words = ": ".join(filter(None, (status, str(values.get("awaited", "")))))
+        found.append((LEVELS.get(status, ERROR), words))
     if values.get("gnss_time_counts"):
         found.append((WARN, late_words(float(values["gnss_time_s"]))))
     if values["axes"]:
