@@ -268,6 +268,11 @@ def fuse_gnss_position(state: Eskf, params: EstimatorParams, p_W: Vec3, noise: S
     position_rows(state, lever_W)
     if state.n > ANTENNA:
         set_block(state.H, ANTENNA, to_matrix(quat(state.q_WS)))
+        # the term of second order: an open heading turns the open part of the lever
+        P = state.covariance
+        turned2 = P[THETA + 2, THETA + 2] * max(P[ANTENNA, ANTENNA], P[ANTENNA + 1, ANTENNA + 1])
+        xx, xy, xz, yy, yz, zz = noise
+        noise = (xx + turned2, xy, xz, yy + turned2, yz, zz)
     predicted_W, back_s = add(vec3(state.p_W), lever_W), 0.0
     if state.covariance[GNSS_TIME, GNSS_TIME] > 0.0:
         predicted_W = subtract(predicted_W, look_back_rows(state, params))
