@@ -346,3 +346,18 @@ def finish(
 def exit_status(passed: bool) -> int:
     """Exit status of a run that came to its end."""
     return PASSED if passed else FAILED
+
+
+def write_or_print(text: str, output: Path | None) -> None:
+    """Print a file, or write it in the place of what is there.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"--output {output}: cannot be written ({error.strerror})") from None

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import click
 
-from quadsim.base.errors import InputError
 from quadsim.base.files import find, find_world
 from quadsim.base.options import Option, argument, option
+from quadsim.cli.common import write_or_print
 from quadsim.cli.options import Suite, Vehicle, command
 
 if TYPE_CHECKING:
@@ -61,17 +61,6 @@ def _load(vehicle: str, sensors: str) -> tuple[VehicleParams, dict[str, SensorPa
     return load(VehicleParams, find("vehicles", vehicle)), load_suite(sensors)
 
 
-def _write(text: str, output: Path | None) -> None:
-    """Print a file, or write it."""
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"--output {output}: cannot be written ({error.strerror})") from None
-
-
 @click.group(no_args_is_help=False)
 def model() -> None:
     """Write vehicles and worlds for Gazebo and RViz, with the figures of our files."""
@@ -93,7 +82,7 @@ def sdf(options: SdfOptions) -> None:
         fortress=options.fortress,
         comment=f"{vehicle} with the sensors {sensors}, written by quadsim model sdf.",
     )
-    _write(text, options.output)
+    write_or_print(text, options.output)
 
 
 @command(UrdfOptions)
@@ -102,7 +91,7 @@ def urdf(options: UrdfOptions) -> None:
     from quadsim.gazebo.urdf import robot_description
 
     loaded = _load(options.vehicle, options.sensors)
-    _write(robot_description(*loaded, options.prefix), options.output)
+    write_or_print(robot_description(*loaded, options.prefix), options.output)
 
 
 @command(WorldOptions)
@@ -110,7 +99,7 @@ def world(options: WorldOptions) -> None:
     """Write WORLD, of worlds or a file, as a release of Gazebo takes it from anywhere."""
     from quadsim.gazebo.worlds import for_gazebo
 
-    _write(for_gazebo(find_world(options.world), fortress=options.fortress), options.output)
+    write_or_print(for_gazebo(find_world(options.world), fortress=options.fortress), options.output)
 
 
 for _command in (sdf, urdf, world):

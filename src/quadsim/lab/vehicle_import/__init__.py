@@ -1,0 +1,1 @@
+"""Vehicle files of other programs as ours."""
