@@ -1,4 +1,4 @@
-"""Make the picture and the table of times of docs/planner.md: a rehearsal in a dead end.
+"""Make the picture of docs/planner.md: a rehearsal in a dead end.
 
 python docs/make_planner_picture.py [SEED]
 
@@ -9,10 +9,8 @@ needs Chromium. The seed has to give a room.
 from __future__ import annotations
 
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -56,21 +54,12 @@ class Moment:
     flown: int
 
 
-def fly(seed: int) -> tuple[Field, list[Moment], NDArray[np.float64], list[float]]:
-    """Fly a rehearsal; the field, a moment of each half second, positions, CPU time of steps."""
+def fly(seed: int) -> tuple[Field, list[Moment], NDArray[np.float64]]:
+    """Fly a rehearsal; the field, a moment of each half second, positions."""
     rehearsal = load_rehearsal(SCENARIO, seed)
     flight = RehearsalFlight(rehearsal)
     planner = flight.side.planner
-    moments, track, spent_s = [], [], []
-    plain = planner.step
-
-    def timed(*args: Any) -> Any:
-        begun_s = time.process_time()
-        said = plain(*args)
-        spent_s.append(time.process_time() - begun_s)
-        return said
-
-    planner.step = timed  # type: ignore[method-assign]
+    moments, track = [], []
     reason = ""
     while not reason:
         flight.tick()
@@ -84,7 +73,7 @@ def fly(seed: int) -> tuple[Field, list[Moment], NDArray[np.float64], list[float
             cells = planner.seen.seen(flight.vehicle.stamp_ns * 1e-9)
             moments.append(Moment(flight.t_s, x_m, y_m, cells, said.path_W, len(track)))
     print(f"{SCENARIO} {seed}: {reason} after {flight.t_s:.1f} s")
-    return rehearsal.field, moments, np.array(track), spent_s
+    return rehearsal.field, moments, np.array(track)
 
 
 def chosen(moments: list[Moment], track: NDArray[np.float64]) -> list[Moment]:
@@ -135,14 +124,8 @@ def draw(field: Field, moments: list[Moment], track: NDArray[np.float64]) -> go.
 
 
 def main() -> None:
-    """Fly, print how long steps take, draw."""
-    field, moments, track, spent_s = fly(int(sys.argv[1]) if len(sys.argv) > 1 else SEED)
-    spent_ms = 1e3 * np.array(spent_s)
-    largest = max(moment.cells.size for moment in moments)
-    print(
-        f"{len(spent_ms)} steps, {largest} cells: {spent_ms.mean():.2f} ms of processor time a"
-        f" step, median {np.median(spent_ms):.2f}, 99 % {np.percentile(spent_ms, 99):.1f}"
-    )
+    """Fly and draw."""
+    field, moments, track = fly(int(sys.argv[1]) if len(sys.argv) > 1 else SEED)
     save_picture(draw(field, chosen(moments, track), track), TARGET)
     Image.open(TARGET).convert("RGB").quantize(COLOURS).save(TARGET, optimize=True)
 

@@ -106,12 +106,6 @@ class Ratio:
     total: float
 
 
-def aliased_hz(frequency_hz: ArrayLike, rate_hz: float) -> Array:
-    """Where a frequency appears when it is sampled: folded into 0 to half the rate."""
-    rest: Array = np.mod(np.asarray(frequency_hz, float), rate_hz)
-    return np.asarray(np.minimum(rest, rate_hz - rest))
-
-
 def welch(values: ArrayLike, rate_hz: float, resolution_hz: float = 0.5) -> Spectrum:
     """Spectrum of (N, A) samples: Hann windows that overlap by half, each without its mean.
 

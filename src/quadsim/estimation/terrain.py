@@ -132,19 +132,6 @@ class GroundParams:
     ] = 1.5
 
 
-def new_ground(flat_m: float = 0.0) -> NDArray[np.record]:
-    """The (1,) GROUND record before the first odometry.
-
-    A record goes into compiled code as an array of one: as a scalar it takes 20 us a call.
-
-    Args:
-        flat_m: height of the ground outside the map, m.
-    """
-    grounds: NDArray[np.record] = np.zeros(1, GROUND)
-    grounds["flat_m"] = flat_m
-    return grounds
-
-
 @kernel
 def map_height(ground: GroundEstimate, terrain: TerrainArrays, x: float, y: float) -> float:
     """Height of the map at a point in W; 0 without a map."""

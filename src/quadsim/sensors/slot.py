@@ -57,7 +57,6 @@ class Outbox(Record, Generic[M]):
     faults: FaultList
     first: int
     count: int
-    overflows: int
     newest_arrival_ns: int
     arrival_ns: Annotated[NDArray[np.int64], OUTBOX_SIZE]
     samples: Annotated[Records[M], OUTBOX_SIZE]
@@ -103,7 +102,6 @@ def send(slots: AnySlot, nows: Records[Kinematics], now_ns: int, white: Array, c
     if is_lost(probability, white[count + 1]):
         return
     if box.count >= OUTBOX_SIZE:
-        box.overflows += 1
         return
     # in order: what was taken later is not published earlier
     arrival_ns = max(now_ns + round(latency_s * 1e9), box.newest_arrival_ns)

@@ -10,7 +10,7 @@ from scipy.stats import chi2
 
 from quadsim.base.records import ODOMETRY
 from quadsim.control.parameters import FlightParams
-from quadsim.estimation.terrain import GroundParams, heights_ahead, nearest_direction, new_ground
+from quadsim.estimation.terrain import GROUND, GroundParams, heights_ahead, nearest_direction
 from quadsim.geometry.rotation import from_euler, quat, rotate
 from quadsim.mission.reference.ground import Ground, clear_mps
 from quadsim.world.scene.terrain import Heightmap, terrain_arrays
@@ -218,7 +218,7 @@ def test_the_speed_leads_clear_of_every_point_ahead():
     least = np.min(2.0 * d[gain > 0.0] / gain[gain > 0.0])
     heights, place = np.zeros(6), (-3.0, 0.0)
     for course, wanted in (((1.0, 0.0), least), ((-1.0, 0.0), math.inf)):
-        heights_ahead(new_ground(), terrain, place, course, 6.0, 15.0, heights)
+        heights_ahead(np.zeros(1, GROUND), terrain, place, course, 6.0, 15.0, heights)
         assert clear_mps(heights + 1.0 - 1.5, 6.0, 2.0, 2.0, 3.0) == pytest.approx(
             wanted, rel=1e-12
         )

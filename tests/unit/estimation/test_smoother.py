@@ -17,7 +17,7 @@ from quadsim.estimation import ErrorStateEkf, EstimatorParams
 from quadsim.estimation.eskf.layout import BA, BG, DRAG, GRAVITY, THETA, P, V
 from quadsim.estimation.eskf.parameters import AlignParams, FusionParams, NoiseParams
 from quadsim.estimation.smoother import smoother as smoother_module
-from quadsim.estimation.smoother.smoother import Smoothed, Smoother, smooth
+from quadsim.estimation.smoother.smoother import Smoothed, Smoother
 from quadsim.geometry.geodesy import Datum
 from quadsim.world.air.atmosphere import pressure_at
 
@@ -28,6 +28,14 @@ FIELD_W = np.array([0.0, 2.15e-5, -4.3e-5])
 DATUM = Datum()
 START_NS = 10_000_000_000
 CORE = slice(0, 15)
+
+
+def smooth(messages, params, datum, with_covariance=False):
+    """A whole flight's messages, in any order: method of the filter, stamp in ns, arguments."""
+    smoother = Smoother(params, datum)
+    for kind, stamp_ns, values in messages:
+        getattr(smoother, kind)(stamp_ns, *values)
+    return smoother.smooth(with_covariance)
 
 
 # --- matched flights ---------------------------------------------------------------------------

@@ -86,9 +86,6 @@ class ChangeWindow(Record):
     e_mean: Vector
 
 
-WINDOW = dtype_of(ChangeWindow)
-
-
 class AxesEvidence(Record):
     """The evidence, and the attitude from which it is seen."""
 
@@ -109,7 +106,6 @@ class AxesEvidence(Record):
     ring_f_B: Annotated[Array, RING, 3]
     f_mean_B: Vector
     f_weight_s: float
-    field_mean: float  # of its size, T
     field_force: Annotated[Array, 3, 3]  # mean of f m^T, of unit vectors
     field_force_count: float
     windows: Annotated[Records[ChangeWindow], RELATIONS]

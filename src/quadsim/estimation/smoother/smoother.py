@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -248,24 +247,3 @@ def _rising(stamp_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which stamps are later than all before them."""
     newest = np.maximum.accumulate(stamp_ns)
     return np.concatenate([[True], stamp_ns[1:] > newest[:-1]])[: len(stamp_ns)]
-
-
-def smooth(
-    messages: Iterable[tuple[str, int, tuple[Any, ...]]],
-    params: EstimatorParams,
-    datum: Datum | None,
-    with_covariance: bool = False,
-) -> Smoothed:
-    """Smooth a flight.
-
-    Args:
-        messages: of the whole flight in any order: the name of one of the filter's methods
-            (``imu``, ``gnss_position``, ...), the stamp in ns, and the method's other arguments.
-        params: of the filter.
-        datum: origin of ``map``.
-        with_covariance: give full covariances.
-    """
-    smoother = Smoother(params, datum)
-    for kind, stamp_ns, values in messages:
-        getattr(smoother, kind)(stamp_ns, *values)
-    return smoother.smooth(with_covariance)
