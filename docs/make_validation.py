@@ -40,7 +40,6 @@ from quadsim.lab.identify.shooting import (
 from quadsim.lab.validate.bounds import bound_rows, judge_bounds
 from quadsim.lab.validate.disturbance import torque_memory
 from quadsim.lab.validate.prediction import HORIZONS_S as HORIZONS
-from quadsim.lab.validate.prediction import predict_flight
 from quadsim.lab.validate.recorded import RecordedFlight, as_recorded_by, read_recorded
 from quadsim.lab.validate.residuals import as_logged, residual_wrench
 from quadsim.lab.validate.validation import (
@@ -54,8 +53,6 @@ from quadsim.vehicle.parameters import VehicleParams
 
 PAGE = Path(__file__).with_name("validation.md")
 GRAVITY = 9.80665
-#: Horizons at which starts are compared, s.
-STARTS_S = (0.01, 0.1, 0.5)
 KINGFISHER = ("170320seg2", "171908seg2", "172600seg1", "104803seg2")
 #: Column of NeuroBEM's own prediction of force and torque in the files of its flights.
 NEUROBEM_COLUMN = 29
@@ -263,11 +260,6 @@ def with_memory(vehicle: VehicleParams, flights: Sequence[RecordedFlight]) -> Ve
     return replace(vehicle, recorder=replace(vehicle.recorder, torque_memory=memory))
 
 
-def skips(path: Path) -> bool:
-    """Whether the speed of a rotor was recorded at half of what it was."""
-    return path.parent.name == "slung_load" and path.name in ("eckart51", "eckart52")
-
-
 def left_out(folder: Path) -> str:
     """Errors on flights with a slung load that its file's fit has not seen."""
     vehicle = load(VehicleParams, find("vehicles", "crazyflie21_load"))
@@ -325,8 +317,8 @@ def coverage(families: Mapping[str, Sequence[tuple[str, Sequence[Path]]]]) -> st
         families: of a vehicle, names and logs of groups of flights, slow ones first.
     """
     settings = ValidationSettings(GRAVITY)
-    head = "| vehicle | bounds from | 0.1 s: windows within limits | hold | 0.5 s: windows | hold |"
-    lines = [head, "|---" * 6 + "|"]
+    head = "| vehicle | 0.1 s: windows within limits | hold | 0.5 s: windows | hold |"
+    lines = [head, "|---" * 5 + "|"]
     for name, groups in families.items():
         vehicle = load(VehicleParams, find("vehicles", name))
         judged = [
@@ -343,9 +335,7 @@ def coverage(families: Mapping[str, Sequence[tuple[str, Sequence[Path]]]]) -> st
                 for row in found if row["horizon_s"] in (0.1, 0.5)
             ])  # fmt: skip
             sums += counts
-            words = groups[0][0] if k == 1 else f"{groups[0][0]} to {groups[k - 1][0]}"
-            lines.append(f"| {name} | {words} | {shares(counts)} |")
-        lines.append(f"| {name} | all of these | {shares(sums)} |")
+        lines.append(f"| {name} | {shares(sums)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -356,28 +346,6 @@ def shares(counts: np.ndarray[Any, Any]) -> str:
         cells.append(f"{100 * bounded / windows:.0f} %")
         cells.append(f"{100 * held / bounded:.0f} %" if bounded else "–")
     return " | ".join(cells)
-
-
-def starts(groups: Mapping[str, tuple[str, Sequence[Path]]]) -> str:
-    """Errors of predictions that begin by what was known, and at a smoothed motion."""
-    titles = [f"{horizon_s} s: position, m | attitude, rad" for horizon_s in STARTS_S]
-    lines = [f"| flights | start | {' | '.join(titles)} |", "|---" * 8 + "|"]
-    for group, (name, paths) in groups.items():
-        vehicle = load(VehicleParams, find("vehicles", name))
-        flights = [read(path, vehicle) for path in paths]
-        for words, smoothed in (("what was known", False), ("smoothed", True)):
-            found = [
-                predict_flight(
-                    flight, vehicle, GRAVITY, ValidationSettings.trim_s, STARTS_S,
-                    smoothed_start=smoothed,
-                )
-                for flight in flights
-            ]  # fmt: skip
-            errors = [np.concatenate([getattr(each, key) for each in found])
-                      for key in ("position_m", "attitude_rad")]  # fmt: skip
-            numbers = np.sqrt(np.nanmean(np.stack(errors, axis=2) ** 2, axis=0)).ravel()
-            lines.append(f"| {group} | {words} | {' | '.join(f'{x:.5f}' for x in numbers)} |")
-    return "\n".join(lines) + "\n"
 
 
 def prediction_table(vehicle: VehicleParams, judged: Mapping[str, Sequence[JudgedFlight]]) -> str:
@@ -413,12 +381,6 @@ def main() -> None:
         ]
         for scale, numbers in SPEEDS.items()
     }
-    loads = {
-        "slung load": [
-            path for path in sorted((crazyflie / "slung_load").glob("eckart*")) if not skips(path)
-        ]
-    }
-    every = [path for members in eights.values() for path in members]
     slow_first = {
         "crazyflie21": [(scale, eights[f"figure eights, time scale {scale}"]) for scale in SPEEDS],
         "crazyflie21_load": [
@@ -436,15 +398,7 @@ def main() -> None:
         "kingfisher": partial(kingfisher, folder / "neurobem"),
         "crazyflie21": partial(predicted, "crazyflie21", eights),
         "crazyflie21_faster": partial(faster, crazyflie / "figure8"),
-        "crazyflie21_load": partial(predicted, "crazyflie21_load", loads),
         "crazyflie21_load_left_out": partial(left_out, crazyflie / "slung_load"),
-        "starts": partial(
-            starts,
-            {
-                "figure eights": ("crazyflie21", every),
-                "slung load": ("crazyflie21_load", loads["slung load"]),
-            },
-        ),
         "faults": named_faults,
         "calibration": calibration,
     }

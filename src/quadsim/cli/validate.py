@@ -41,14 +41,6 @@ class ValidateOptions:
         le=60.0,
         flags="--trim",
     )
-    fades: bool = option(
-        True, "let the rest of that torque fade as the vehicle's recorder.torque_memory says",
-        flags="--fade/--no-fade",
-    )  # fmt: skip
-    smoothed_start: bool = option(
-        False, "start predictions at a motion that was smoothed with what came after the start",
-        flags="--smoothed-start/--causal",
-    )  # fmt: skip
     level: float = option(0.9, "of the bounds on the prediction error", "1", gt=0.0, lt=1.0)
     tolerance_m: float = option(
         0.25, "error of position beyond which a prediction is not to be trusted", "m", gt=0.0,
@@ -101,8 +93,6 @@ def validate(options: ValidateOptions) -> int:
         options.trim_s,
         options.level,
         options.tolerance_m,
-        options.fades,
-        options.smoothed_start,
     )
     stated = read_bounds(options.bounds, vehicle.name) if options.bounds is not None else []
     judged: list[JudgedFlight] = []
@@ -145,8 +135,6 @@ def _show(result: dict[str, Any]) -> None:
         cells = (number(row[key]) for key in keys)
         table.add_row(number(row["horizon_s"]), str(row["windows"]), *cells)
     console.print(table)
-    if result["smoothed_start"]:
-        console.print("predictions start at a motion smoothed with what came after the start")
     for line in (*_trusted(result), *_held(result)):
         console.print(line, soft_wrap=True)
     first = result["suspects"][0]

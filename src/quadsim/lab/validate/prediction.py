@@ -58,18 +58,16 @@ def predict_flight(
     gravity_mps2: float,
     trim_s: float,
     horizons_s: tuple[float, ...] = HORIZONS_S,
-    smoothed_start: bool = False,
 ) -> Prediction:
     """Predict a flight's motion from many starts on, from its rotor speeds alone.
 
-    Starts and what acts besides are found from what was logged by then; ``smoothed_start``: from
-    the motion by which the errors are measured, smoothed with what was logged behind the start.
+    Starts and what acts besides are found from what was logged by then.
     """
-    begun = flight if smoothed_start or flight.known is None else flight.known
+    begun = flight.known or flight
     every = max(1, round(min(horizons_s) / flight.dt_s))
     steps = [every * max(1, round(horizon / (every * flight.dt_s))) for horizon in horizons_s]
     first = starts_of(flight, steps[0], max(1, round(APART_S / flight.dt_s)))
-    first = first[(flight if flight.known is None else flight.known).free[first]]
+    first = first[begun.free[first]]
     wrench = residual_wrench(begun, vehicle, gravity_mps2)
     out = predicted(
         make_model(vehicle, gravity_mps2),

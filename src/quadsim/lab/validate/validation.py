@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -37,16 +37,12 @@ class ValidationSettings:
         trim_s: time before a window in which a constant torque is observed; 0: none.
         level: nominal coverage of the bounds.
         tolerance_m: error of position beyond which a prediction is not to be trusted.
-        fades: whether the rest of the torque fades as the file's memory says, in place of ending.
-        smoothed_start: whether predictions start at a motion smoothed with what came after.
     """
 
     gravity_mps2: float = 9.80665
     trim_s: float = 4.0
     level: float = 0.9
     tolerance_m: float = 0.25
-    fades: bool = True
-    smoothed_start: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,18 +59,10 @@ def judge_predictions(
     flight: RecordedFlight, vehicle: VehicleParams, settings: ValidationSettings
 ) -> JudgedFlight:
     """Compare a flight with a vehicle's file."""
-    if not settings.fades:
-        vehicle = replace(vehicle, recorder=replace(vehicle.recorder, torque_memory=()))
     return JudgedFlight(
         flight,
         residual_wrench(flight, vehicle, settings.gravity_mps2),
-        predict_flight(
-            flight,
-            vehicle,
-            settings.gravity_mps2,
-            settings.trim_s,
-            smoothed_start=settings.smoothed_start,
-        ),
+        predict_flight(flight, vehicle, settings.gravity_mps2, settings.trim_s),
         _bands(flight, vehicle, settings.gravity_mps2),
     )
 
@@ -93,8 +81,7 @@ def report(
         "trust_s": _trust(bounds, settings.tolerance_m),
         "tolerance_m": settings.tolerance_m,
         "trim_s": settings.trim_s,
-        "smoothed_start": settings.smoothed_start,
-        "fades": settings.fades and bool(vehicle.recorder.torque_memory),
+        "fades": bool(vehicle.recorder.torque_memory),
         "logs": [
             {
                 "log": each.flight.name,

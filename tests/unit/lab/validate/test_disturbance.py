@@ -15,7 +15,6 @@ from quadsim.lab.validate.disturbance import BLOCK_S, acting_torque, torque_memo
 from quadsim.lab.validate.prediction import predict_flight, state_at
 from quadsim.lab.validate.recorded import as_recorded_by, read_recorded, smoothed_motion
 from quadsim.lab.validate.residuals import residual_wrench
-from quadsim.lab.validate.validation import ValidationSettings, judge_predictions
 
 GRAVITY, SECONDS = 9.80665, 4.0
 #: Deviation in N m and time constant in s of the torque that acts.
@@ -118,16 +117,13 @@ def test_nothing_behind_a_start_counts_in_it(pushed, tmp_path):
     assert k.w_B[here] == pytest.approx(one.w_B[here], abs=0.05)
 
 
-def test_predictions_start_by_what_is_known_unless_told(pushed):
+def test_predictions_start_by_what_is_known(pushed):
     flight, vehicle = pushed[0], crazyflie()
     causal, smoothed = (
-        judge_predictions(
-            flight, vehicle, ValidationSettings(GRAVITY, smoothed_start=ahead)
-        ).prediction
-        for ahead in (False, True)
+        predict_flight(each, vehicle, GRAVITY, 1.0).position_m
+        for each in (flight, replace(flight, known=None))
     )
-    np.testing.assert_array_equal(causal.first, smoothed.first)
-    rms = [np.sqrt(np.nanmean(each.position_m**2, axis=0)) for each in (causal, smoothed)]
+    rms = [np.sqrt(np.nanmean(position_m**2, axis=0)) for position_m in (causal, smoothed)]
     assert rms[0][0] > 2.0 * rms[1][0]  # at 0.01 s it is the start that is off
     assert rms[0][-1] == pytest.approx(rms[1][-1], rel=0.3)
 
@@ -139,15 +135,6 @@ def test_without_memory_the_mean_goes_on(pushed):
     found = acting_torque(flight, vehicle, wrench, first, 1000 * flight.dt_s, 500)
     assert found.shape == (1, 1, 3)
     assert found[0, 0] == pytest.approx(mean, rel=1e-9)
-
-
-def test_a_memory_may_be_left_aside(pushed):
-    settings = ValidationSettings(GRAVITY, fades=False)
-    judged = [
-        judge_predictions(pushed[0], vehicle, settings).prediction.attitude_rad
-        for vehicle in (crazyflie(), remembering(pushed[1:]))
-    ]
-    np.testing.assert_array_equal(*judged)
 
 
 def test_a_memory_that_grows_is_refused(pushed):
