@@ -155,7 +155,8 @@ setup(
     maintainer="The quadsim maintainers",
     maintainer_email="maintainers@quadsim.example",
     license="Apache-2.0",
-    license_files=["LICENSE"],
+    # with --symlink-install colcon works in its build folder, where a pattern without file is told
+    license_files=["LICENSE"] if Path("LICENSE").is_file() else [],
     python_requires=">=3.10,<3.14",
     package_dir={"": "src"},
     packages=find_packages("src"),
@@ -180,7 +181,7 @@ setup(
     entry_points={
         "console_scripts": [
             f"{NAME} = {NAME}.cli.main:main",
-            *(f"{node} = {NAME}.ros.nodes.{node}:main" for node in NODES),
+            *(f"{node} = {NAME}.ros.executables:{node}" for node in NODES),
         ],
     },
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 FOLDER = Path(__file__).parents[2] / "launch"
@@ -73,3 +73,9 @@ def actions(description: Any, values: dict[str, str]) -> list[Recorded]:
 def plain(value: Any) -> Any:
     """What a parameter holds, out of a ParameterValue."""
     return value.args[0] if isinstance(value, Recorded) else value
+
+
+def ends_all(node: Recorded, status: int) -> bool:
+    """Whether everything is stopped when a node ends with a status, as launch asks ``on_exit``."""
+    told = node.kwargs["on_exit"](SimpleNamespace(returncode=status), None)
+    return type(told).__name__ == "Shutdown"

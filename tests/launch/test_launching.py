@@ -6,13 +6,15 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import pytest
-from launch_stand_ins import actions, declared
+from launch_stand_ins import actions, declared, ends_all
 
 from quadsim.base.errors import InputError
 from quadsim.base.options import Option
+from quadsim.ros.executables import LAUNCHER
 from quadsim.ros.graph.gazebo_graph import GazeboProcess
 from quadsim.ros.graph.graph import NodeSpec, SimLaunch
 from quadsim.ros.graph.launching import launch_description
@@ -35,6 +37,24 @@ def test_a_node_of_another_package_is_started_from_there(launch_module):
     other, node = actions(launch_description(Options), {"a": "seen"})
     assert other.kwargs["cmd"] == ["seen"]
     assert (node.kwargs["package"], node.kwargs["name"]) == ("ros_gz_bridge", "parameter_bridge")
+
+
+@pytest.mark.parametrize("name", ["hil", "sim", "swarm", "gazebo", "firmware"])
+def test_a_refusal_and_the_end_of_the_world_end_the_launch(
+    launch_module, monkeypatch, tmp_path, name
+):
+    monkeypatch.setenv("ROS_DOMAIN_ID", "78")
+    description = launch_module(name).generate_launch_description()
+    values = declared(description) | {"structure": "sil"}
+    if name == "firmware":
+        values["executable"] = str(tmp_path / "firmware")
+        Path(values["executable"]).touch(mode=0o700)
+    ours = [one for one in actions(description, values) if one.kwargs.get("package") == "quadsim"]
+    assert ours
+    for one in ours:
+        assert ends_all(one, 2)
+        assert ends_all(one, 0) == (one.kwargs["executable"] in ("dynamics", "swarm"))
+        assert one.kwargs["additional_env"] == {LAUNCHER: str(os.getpid())}
 
 
 def test_missing_launch_packages_are_one_line(monkeypatch):

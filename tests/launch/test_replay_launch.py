@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from launch_stand_ins import actions, plain
+from launch_stand_ins import actions, ends_all, plain
 
 from quadsim.bag.writer import BagWriter
 from quadsim.base.errors import InputError
@@ -38,7 +38,7 @@ def test_its_nodes_are_those_of_the_description(launch_module, bag):
         (parameters,) = node.kwargs["parameters"]
         assert {k: plain(v) for k, v in parameters.items()} == dict(spec.parameters)
     # the end of the bag is the end of all
-    assert ["on_exit" in n.kwargs for n in nodes] == [True, False, False, False]
+    assert [ends_all(n, 0) for n in nodes] == [True, False, False, False]
 
 
 def test_arguments_reach_the_nodes(bag):

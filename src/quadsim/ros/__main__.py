@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
+
+from quadsim.ros import executables
 
 if __name__ == "__main__":
-    node = sys.argv.pop(1)
-    import_module(f"quadsim.ros.nodes.{node}").main()
+    getattr(executables, sys.argv.pop(1))()

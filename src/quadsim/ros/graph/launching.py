@@ -5,13 +5,20 @@ The launch packages are imported when a description is made, as the wheels lack 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from quadsim.base.errors import InputError
 from quadsim.base.options import from_texts, launch_arguments
+from quadsim.ros.executables import LAUNCHER
 from quadsim.ros.graph.graph import NodeSpec
 from quadsim.ros.runtime.domain import chosen_domain, hold_for_good
+
+#: Nodes without which the others have no world.
+WORLDS = ("dynamics", "swarm")
+#: Exit status of a node that refuses what it is given (``quadsim.ros.runtime.runtime``).
+BAD_INPUT = 2
 
 
 def _launch() -> tuple[Any, Any, Any]:
@@ -47,14 +54,22 @@ def ros_parameters(spec: NodeSpec) -> dict[str, Any]:
 
 
 def node_action(spec: NodeSpec, ends_all: bool = False) -> Any:
-    """One node as a launch_ros action.
+    """One node as a launch_ros action; ours end with the process that launches them.
 
     Args:
         spec: the node.
-        ends_all: everything is stopped when it ends.
+        ends_all: everything is stopped when it ends, not only when it refuses what it is given.
     """
     launch, actions, _ = _launch()
-    given: dict[str, Any] = {"on_exit": launch.actions.Shutdown()} if ends_all else {}
+    given: dict[str, Any] = {}
+
+    def shut_down(event: Any, _: Any) -> Any:
+        if event.returncode == BAD_INPUT:
+            return launch.actions.Shutdown(reason=f"{spec.label} refused to start")
+        return launch.actions.Shutdown(reason=f"{spec.label} has ended") if ends_all else None
+
+    if spec.package == "quadsim":
+        given = {"on_exit": shut_down, "additional_env": {LAUNCHER: str(os.getpid())}}
     if spec.arguments:
         given["arguments"] = list(spec.arguments)
     return actions.Node(
@@ -85,7 +100,7 @@ def process_action(command: Sequence[str], environment: Mapping[str, str]) -> An
     )
 
 
-def launch_description(options: type[Any], ends: Collection[str] = ()) -> Any:
+def launch_description(options: type[Any], ends: Collection[str] = WORLDS) -> Any:
     """The LaunchDescription of a graph.
 
     Args:

@@ -118,9 +118,18 @@ def new_context(domain: int | None = None, args: Sequence[str] = ()) -> Context:
     return context
 
 
+class Stopped(BaseException):
+    """Told to stop while nobody looks at the event: nodes are made, and compile."""
+
+
 @contextmanager
-def stop_on_signals(stop: threading.Event) -> Iterator[None]:
-    """Let SIGINT and SIGTERM set an event, however often they come."""
+def stop_on_signals(stop: threading.Event, making: threading.Event | None = None) -> Iterator[None]:
+    """Let SIGINT and SIGTERM set an event, however often they come.
+
+    Args:
+        stop: the event.
+        making: while it is set, the first signal raises Stopped, too.
+    """
     numbers = (signal.SIGINT, signal.SIGTERM)
     came: list[int] = []
 
@@ -128,6 +137,8 @@ def stop_on_signals(stop: threading.Event) -> Iterator[None]:
         if not came:  # a second one may come while the first sets the event, which holds a lock
             came.append(number)
             stop.set()
+            if making is not None and making.is_set():
+                raise Stopped
 
     before = [signal.signal(number, take) for number in numbers]
     try:
@@ -180,22 +191,36 @@ class Turns:
 
 
 def spin(
-    makers: Sequence[Callable[[Context], Node]], context: Context, stop: threading.Event
+    makers: Sequence[Callable[[Context], Node]],
+    context: Context,
+    stop: threading.Event,
+    making: threading.Event | None = None,
 ) -> None:
     """Make nodes, run them until the event is set, and destroy them in order; then it is set.
+
+    Args:
+        makers: each makes one node.
+        context: theirs.
+        stop: the event.
+        making: set while nodes are made.
 
     Raises:
         QuadsimError: a node refuses its parameters, or gives up.
     """
+    making = making or threading.Event()
     executor = make_executor(context)
     nodes: list[Node] = []
     handing = share_context(context, executor) if len(makers) > 1 else None
     turns = Turns(executor, stop)
     try:
+        making.set()
         for make in makers:
+            if stop.is_set():
+                break
             node = make(context)
             nodes.append(node)
             executor.add_node(node)
+        making.clear()
         if handing is not None:
             handing.connect()
         find_sources()
@@ -203,9 +228,10 @@ def spin(
         gc.freeze()  # what is here stays; a collection in flight shall not walk over it
         while not stop.is_set() and context.ok():
             turns.take()
-    except ExternalShutdownException:
-        pass  # somebody else shut the context down: a stop like any other
+    except (ExternalShutdownException, Stopped):
+        pass  # told to stop, or somebody else shut the context down: a stop like any other
     finally:
+        making.clear()
         with ending(context):
             turns.close()
             if handing is not None:
@@ -259,14 +285,14 @@ def run(
     Returns:
         Exit status: 0 stopped, 1 a node gave up, 2 its parameters were refused.
     """
-    stop = stop or threading.Event()
+    stop, making = stop or threading.Event(), threading.Event()
     set_dds_environment()
-    with stop_on_signals(stop):
+    with stop_on_signals(stop, making):
         try:
             with secured():
                 context = new_context(domain, args)
                 try:
-                    spin(makers, context, stop)
+                    spin(makers, context, stop, making)
                 finally:
                     context.try_shutdown()
         except QuadsimError as error:
