@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.etree.ElementTree import Element  # to write; defusedxml reads
 
+from quadsim.base.errors import InputError
 from quadsim.gazebo.sdf import SDF_VERSION, add_material, add_shape
 from quadsim.gazebo.shapes import Color
 from quadsim.gazebo.systems import WORLD_SYSTEMS, add_system, plugin_name
@@ -138,7 +139,12 @@ def for_gazebo(
     Raises:
         InputError: the world cannot be read, or has something that our rays would not hit.
     """
-    load_world(path)
+    heading_deg = load_world(path).heading_deg
+    if environment is not None and heading_deg:
+        raise InputError(
+            f"{path}: <heading_deg> {heading_deg:g}; allowed: 0 where Gazebo flies, whose x would"
+            " not be east as that of map is"
+        )
     root = read_sdf(path)
     world = root.find("world")
     assert world is not None

@@ -1,4 +1,4 @@
-"""Mesh files (STL, OBJ, PLY), read by trimesh from memory, so that they cannot name other files."""
+"""Mesh files, read from memory, so that they cannot name others: by trimesh, COLLADA by us."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from numpy.typing import NDArray
 from quadsim.base.errors import InputError
 from quadsim.base.files import read_limited
 from quadsim.base.parameters import Vec3
+from quadsim.world.scene.mesh_collada import read_collada
 from quadsim.world.scene.obstacles import Mesh, is_sliver
 
 MAX_MESH_BYTES = 50_000_000
-FORMATS = (".stl", ".obj", ".ply")
+FORMATS = (".stl", ".obj", ".ply", ".dae")
 
 
-def load_mesh(path: Path, scale: Vec3 = (1.0, 1.0, 1.0)) -> Mesh:
+def load_mesh(path: Path, scale: Vec3 = (1.0, 1.0, 1.0), part: str = "") -> Mesh:
     """Read a mesh file.
 
     Args:
-        path: .stl, .obj or .ply.
+        path: .stl, .obj, .ply or .dae.
         scale: factor for each axis.
+        part: of a .dae: the name of the one node or geometry that counts; empty: all.
 
     Raises:
         InputError: the file is missing, too large, of another format, or not a mesh.
@@ -34,6 +36,9 @@ def load_mesh(path: Path, scale: Vec3 = (1.0, 1.0, 1.0)) -> Mesh:
             f"{path}: meshes are read from {', '.join(FORMATS)};"
             " convert it, and unpack what is compressed"
         )
+    kind = path.suffix.lower()[1:]
+    if part and kind != "dae":
+        raise InputError(f"{path}: <submesh> {part!r}; allowed: in .dae")
     content = read_limited(path, MAX_MESH_BYTES)
     import trimesh  # takes half a second, which only worlds with meshes shall cost
 
@@ -41,11 +46,10 @@ def load_mesh(path: Path, scale: Vec3 = (1.0, 1.0, 1.0)) -> Mesh:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.filterwarnings("error", message=".*could not be read to its end.*")
+            if kind == "dae":
+                return mesh_of(read_collada(content, part) * scale)
             found: Any = trimesh.load_mesh(
-                io.BytesIO(content),
-                file_type=path.suffix.lower()[1:],
-                process=False,
-                skip_materials=True,
+                io.BytesIO(content), file_type=kind, process=False, skip_materials=True
             )
             triangles = np.array(found.triangles, dtype=np.float64).reshape(-1, 3, 3) * scale
             return mesh_of(triangles)

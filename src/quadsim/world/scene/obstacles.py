@@ -12,8 +12,8 @@ from quadsim.base.compiled import plain
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.linear import lengths
-from quadsim.geometry.rotation import Quat, multiply, rotate, to_matrix
-from quadsim.geometry.vector import add
+from quadsim.geometry.rotation import Quat, conjugate, multiply, rotate, to_matrix
+from quadsim.geometry.vector import add, scale
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,11 @@ class Pose:
         """Pose of C in A: this one of B in A times the other one of C in B."""
         p_A = plain(add)(self.p_A, plain(rotate)(self.q_AB, other.p_A))
         return Pose(p_A, plain(multiply)(self.q_AB, other.q_AB))
+
+    def inverse(self) -> Pose:
+        """Pose of A in B."""
+        q_BA = plain(conjugate)(self.q_AB)
+        return Pose(plain(rotate)(q_BA, plain(scale)(-1.0, self.p_A)), q_BA)
 
     def axes(self) -> NDArray[np.float64]:
         """(3, 3) rows: the x, y and z axis of B in A."""

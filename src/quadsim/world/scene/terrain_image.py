@@ -1,4 +1,4 @@
-"""Heightmaps as grey PNG images, with the meaning that Gazebo gives them.
+"""Heightmaps as PNG images, with the meaning that Gazebo gives them.
 
 The image is square with 2^n + 1 pixels a side, its top row the northern border; black is height 0,
 the brightest pixel the full height.
@@ -19,7 +19,7 @@ from quadsim.base.parameters import Vec3
 from quadsim.world.scene.terrain import MAX_POINTS, Heightmap
 
 MAX_IMAGE_BYTES = 50_000_000
-DEPTHS = ("L", "I;16", "I;16B", "I")  # as Pillow names grey of 8 and 16 bits
+DEPTHS = ("L", "I;16", "I;16B", "I", "LA", "RGB", "RGBA")  # as Pillow names them
 
 
 def read_heightmap(path: Path, size_m: Vec3, center_W: Vec3) -> Heightmap:
@@ -40,6 +40,8 @@ def read_heightmap(path: Path, size_m: Vec3, center_W: Vec3) -> Heightmap:
             with Image.open(io.BytesIO(content), formats=["PNG"]) as image:
                 _check(path, image)
                 pixels = np.asarray(image, dtype=np.float64)
+                if pixels.ndim == 3:  # of colours Gazebo takes the first, red
+                    pixels = pixels[..., 0]
     except InputError:
         raise
     except UnidentifiedImageError:
@@ -65,4 +67,4 @@ def _check(path: Path, image: Image.Image) -> None:
             f" at most {MAX_POINTS}"
         )
     if image.mode not in DEPTHS:
-        raise InputError(f"{path}: pixels of kind {image.mode!r}; allowed: grey of 8 or 16 bits")
+        raise InputError(f"{path}: pixels of kind {image.mode!r}; allowed: grey or colours")

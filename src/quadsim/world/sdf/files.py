@@ -1,20 +1,35 @@
-"""The files of a world: read safely, from its own folder and ``worlds/models`` alone."""
+"""The files of a world: read safely, and found where Gazebo finds them.
+
+Nothing outside the world's folder (the folder above, where worlds lie in ``worlds``), quadsim's own
+``worlds/models``, the folders that the environment names for Gazebo, and what Gazebo has downloaded
+is read.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path, PurePosixPath
-from xml.etree.ElementTree import Element, ParseError  # types alone: defusedxml parses
-
-import defusedxml
-import defusedxml.ElementTree
+import os
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+from xml.etree.ElementTree import Element  # the type alone
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import read_limited, share_dir
+from quadsim.base.xml import DocumentTypeError, XmlError, parse
 from quadsim.world.sdf.values import Place
 
 MAX_XML_BYTES = 10_000_000
-VERSIONS = ("1.6", "1.7", "1.8", "1.9", "1.10", "1.11", "1.12")
+#: Versions of SDF; before 1.3 a pose had another element.
+OLDEST, NEWEST = 3, 12
 PACKED = (".gz", ".zip", ".zae", ".3mf", ".tgz", ".bz2", ".xz", ".7z", ".tar")
+#: Where Gazebo looks for models, meshes and images, its older releases included.
+SEARCHED = (
+    "GZ_SIM_RESOURCE_PATH",
+    "IGN_GAZEBO_RESOURCE_PATH",
+    "SDF_PATH",
+    "GAZEBO_MODEL_PATH",
+    "GAZEBO_RESOURCE_PATH",
+)
+SCHEMES = ("model://", "file://", "package://")
 
 
 class MissingFileError(InputError):
@@ -42,18 +57,18 @@ def sdf_root(content: bytes | str, path: Path) -> Element:
         InputError: no XML, it holds a DTD or entities, or is not SDF.
     """
     try:
-        root: Element = defusedxml.ElementTree.fromstring(content, forbid_dtd=True)
-    except defusedxml.DefusedXmlException:
+        root = parse(content)
+    except DocumentTypeError:
         raise InputError(
             f"{path}: it declares a document type or entities, which world files may not"
         ) from None
-    except (ParseError, LookupError, ValueError) as error:
+    except XmlError as error:
         raise InputError(f"{path}: not valid XML ({error})") from None
-    version = root.get("version", "")
-    if root.tag != "sdf" or version not in VERSIONS:
+    version = root.get("version", "").strip()
+    if root.tag != "sdf" or version not in [f"1.{n}" for n in range(OLDEST, NEWEST + 1)]:
         raise InputError(
             f"{path}: <{root.tag} version={version!r}>; allowed: <sdf> of version"
-            f" {VERSIONS[0]} to {VERSIONS[-1]}"
+            f" 1.{OLDEST} to 1.{NEWEST}"
         )
     return root
 
@@ -64,6 +79,38 @@ def refuse_packed(name: str, where: str) -> None:
         raise InputError(f"{where}: compressed files are not read; unpack it")
 
 
+def searched_folders() -> list[Path]:
+    """What the environment names for Gazebo."""
+    named = (os.environ.get(name, "").split(os.pathsep) for name in SEARCHED)
+    return [Path(folder).expanduser() for folders in named for folder in folders if folder]
+
+
+def downloads() -> Path:
+    """Where Gazebo keeps what it has downloaded."""
+    return Path(os.environ.get("GZ_FUEL_CACHE_PATH") or "~/.gz/fuel").expanduser()
+
+
+def model_file(path: Path) -> Path:
+    """The file of a model's folder: that of the newest SDF that its ``model.config`` names."""
+    if path.is_file() or not (path / "model.config").is_file():
+        return path if path.is_file() else path / "model.sdf"
+    config = path / "model.config"
+    try:
+        found = parse(read_limited(config, MAX_XML_BYTES)).findall("sdf")
+    except XmlError as error:
+        raise InputError(f"{config}: not valid XML ({error})") from None
+    numbers = {
+        int(minor): (element.text or "").strip()
+        for element in found
+        if (minor := element.get("version", "1.0").strip().partition(".")[2]).isdecimal()
+    }
+    known = [n for n in numbers if n <= NEWEST]
+    name = numbers[max(known)] if known else "model.sdf"
+    if "/" in name or not name:
+        raise InputError(f"{config}: <sdf> {name!r}; allowed: a file beside it")
+    return path / name
+
+
 class WorldFiles:
     """Finds what a world's uris name.
 
@@ -72,19 +119,24 @@ class WorldFiles:
     """
 
     def __init__(self, world: Path) -> None:
-        self._folder = world.resolve().parent
+        folder = world.resolve().parent
+        #: As packages are laid out: ``worlds`` beside ``models``.
+        package = folder.parent if folder.name in ("worlds", "world") else folder
+        self._own = list(dict.fromkeys((folder, package)))
         self._shared_models = share_dir() / "worlds" / "models"
+        self._searched = searched_folders()
         self._found: dict[tuple[Path, str], Path] = {}
 
     def find(self, uri: str, place: Place) -> Path:
         """Path of a local file or folder.
 
         Args:
-            uri: ``model://NAME/...``, or relative to the file in which it stands.
+            uri: ``model://NAME/...``, ``package://``, ``file://``, a path, or a model of Gazebo's
+                server that Gazebo has downloaded.
             place: where it stands.
 
         Raises:
-            InputError: a remote, absolute or outward path, or nothing is there.
+            InputError: it needs a download, leads elsewhere, or nothing is there.
         """
         key = (place.file.parent, uri)
         if key not in self._found:
@@ -93,32 +145,76 @@ class WorldFiles:
 
     def _look_for(self, uri: str, place: Place) -> Path:
         refuse_packed(uri, f"{place.file}: {', '.join(place.inside)}: <uri> {uri!r}")
-        if uri.startswith("model://"):
-            uri_path = PurePosixPath(uri.removeprefix("model://"))
-            folders = [self._folder / "models", self._shared_models]
-        elif ":" in uri:
-            raise place.error(
-                f"<uri> {uri!r}: only local files are read; put the model into"
-                " worlds/models/NAME and write model://NAME"
-            )
+        scheme = next((scheme for scheme in SCHEMES if uri.startswith(scheme)), "")
+        if not scheme and "://" in uri:
+            return self._downloaded(uri, place)
+        path = unquote(uri.removeprefix(scheme)) if scheme == "file://" else uri[len(scheme) :]
+        if not path.strip("/. "):
+            raise place.error(f"<uri> {uri!r}: it names no file")
+        folders = [*self._own, *self._searched, self._shared_models]
+        if scheme in ("model://", "package://"):
+            path = path.lstrip("/")
+            models = [own / "models" for own in self._own]
+            folders = [*models, *folders, *(own.parent for own in self._own[-1:])]
         else:
-            uri_path, folders = PurePosixPath(uri), [place.file.parent]
-        if uri_path.is_absolute() or ".." in uri_path.parts or not uri_path.parts:
-            raise place.error(f"<uri> {uri!r}: it must stay in the world's folder, without '..'")
+            folders = [place.file.parent, *folders]
+        outside = False
         for folder in folders:
-            if self._is_there(folder / uri_path, uri, place):
-                return folder / uri_path
-        looked = " or ".join(str(folder / uri_path) for folder in folders)
-        raise MissingFileError(str(place.error(f"<uri> {uri!r}: no such file ({looked})")))
+            there = folder / path
+            if not _exists(there):
+                continue
+            if self._may_read(there, path):
+                return there
+            outside = True
+        if outside:
+            raise place.error(
+                f"<uri> {uri!r}: it leads out of the world's folder; name the folder that it is in"
+                f" in {SEARCHED[0]}"
+            )
+        looked = " or ".join(str(folder / path) for folder in folders[:4])
+        raise MissingFileError(
+            str(place.error(f"<uri> {uri[:200]!r}: no such file ({looked[:600]}, {SEARCHED[0]})"))
+        )
 
-    def _is_there(self, path: Path, uri: str, place: Place) -> bool:
-        try:
-            if not path.exists():
-                return False
-            # Installed models may be links to where they were built; a world brings no such links.
-            own = path.is_relative_to(self._shared_models)
-            if not own and not path.resolve().is_relative_to(self._folder):
-                raise place.error(f"<uri> {uri!r}: it leads out of the world's folder")
-        except (OSError, RuntimeError):
-            return False
-        return True
+    def _may_read(self, there: Path, path: str) -> bool:
+        """Whether a path stays in the folders that may be read.
+
+        Installed models may be links to where they were built; a world brings no such links.
+        """
+        trusted = (self._shared_models, *self._searched)
+        if ".." not in Path(path).parts and any(there.is_relative_to(root) for root in trusted):
+            return True
+        real = there.resolve()
+        return any(real.is_relative_to(root.resolve()) for root in (*self._own, *trusted))
+
+    def _downloaded(self, uri: str, place: Place) -> Path:
+        """What Gazebo has downloaded of its server: the newest version of a model."""
+        parts = [part for part in unquote(urlsplit(uri).path).lower().split("/") if part]
+        if "models" in parts[1:-1] and ".." not in parts:
+            i = parts.index("models", 1)
+            owner = parts[i - 1] if parts[i - 1] != "fuel" else parts[i - 2]
+            found = downloads().glob(f"*/{_exactly(owner)}/models/{_exactly(parts[i + 1])}/*")
+            versions = [folder for folder in found if folder.name.isdecimal()]
+            if versions:
+                newest = max(versions, key=lambda folder: int(folder.name))
+                files = unquote(urlsplit(uri).path).partition("/files/")[2]
+                if _exists(newest / files) and (newest / files).resolve().is_relative_to(
+                    downloads().resolve()
+                ):
+                    return newest / files
+        raise place.error(
+            f"<uri> {uri[:200]!r}: only local files are read, nothing is downloaded; put the model"
+            " into models/NAME beside the world and write model://NAME, or let Gazebo download it"
+        )
+
+
+def _exactly(name: str) -> str:
+    """A name for which alone a pattern stands."""
+    return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in name)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, RuntimeError, ValueError):
+        return False

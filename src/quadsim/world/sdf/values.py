@@ -73,20 +73,20 @@ def vector_of(parent: Element, tag: str, place: Place, default: str | None = Non
     return (x, y, z)
 
 
-def pose_of(parent: Element, place: Place, frame: str) -> Pose:
-    """The ``<pose>`` of an element: that of its frame in the frame it is in.
+def pose_of(parent: Element, place: Place, frame: str | None = None) -> Pose:
+    """What the ``<pose>`` of an element says.
 
     Args:
         parent: a model, link, collision or include.
         place: for errors.
-        frame: the name of the frame that poses are in by default; no other is known here.
+        frame: the one frame that it may be in; None: any, which is not looked up here.
     """
     element = only_child(parent, "pose", place)
     if element is None:
         return Pose()
     for attribute in ("relative_to", "frame"):
         other = element.get(attribute, "")
-        if other not in ("", frame):
+        if frame is not None and other not in ("", frame):
             raise place.error(
                 f"<pose {attribute}={other!r}>: poses are read in the frame {frame!r} alone;"
                 " write the pose in it"

@@ -155,7 +155,7 @@ def test_a_file_is_spawned_with_what_lies_beside_it(spawn, tmp_path):
         ({"text": sdf("<box><size>1 -1 1</size></box>")}, PARSE),
         ({"text": sdf("<box><size>1 1e300 1</size></box>")}, PARSE),
         ({"text": sdf("<sphere><radius>1e308</radius></sphere>")}, PARSE),
-        ({"text": sdf("<cone/>")}, PARSE),
+        ({"text": sdf("<torus/>")}, PARSE),
         ({"text": sdf("<empty/>")}, PARSE),
         ({"text": sdf("<mesh><uri>model://rock/meshes/no.stl</uri></mesh>")}, MISSING),
         ({"text": sdf("<mesh><uri>/etc/passwd</uri></mesh>")}, PARSE),
