@@ -47,6 +47,7 @@ from quadsim.control.position import new_position_control, position_control
 from quadsim.estimation import ESTIMATORS
 from quadsim.estimation.eskf.standing import STANDING, node_stands
 from quadsim.estimation.interface import BlindIns, ErrorStateEkf, Estimator
+from quadsim.estimation.odom_frame import follow
 from quadsim.geometry.rotation import rotate, unrotate
 from quadsim.mission.flight.flight import FlightManager
 from quadsim.sensors import SENSORS
@@ -104,6 +105,8 @@ def precompile_blind(scenario: Scenario) -> None:
     datum = scenario.environment.datum
     blind = BlindIns(scenario.estimator, datum)
     blind.start_from(ErrorStateEkf(scenario.estimator, datum))
+    odom = np.zeros(1, ODOMETRY)
+    follow(odom, odom.copy(), odom.copy(), False)
 
 
 def precompile_replays(scenario: Scenario) -> None:

@@ -24,17 +24,17 @@ def make_transform(p: Any, q: Any) -> Transform:
     return message
 
 
-def map_to_odom(filtered: Any, blind: Any) -> tuple[Any, Any]:
+def map_to_odom(filtered: Any, odom: Any) -> tuple[Any, Any]:
     """Where ``odom`` is in ``map``: T_map_body T_odom_body^-1 (REP 105).
 
     Args:
-        filtered, blind: ODOMETRY records of one stamp, in ``map`` and in ``odom``.
+        filtered, odom: ODOMETRY records of one stamp, in ``map`` and in ``odom``.
 
     Returns:
         Translation (3,) in m and quaternion of odom in map.
     """
-    q = multiply(quat(filtered.q_WB), conjugate(quat(blind.q_WB)))
-    return subtract(vec3(filtered.p_W), rotate(q, vec3(blind.p_W))), q
+    q = multiply(quat(filtered.q_WB), conjugate(quat(odom.q_WB)))
+    return subtract(vec3(filtered.p_W), rotate(q, vec3(odom.p_W))), q
 
 
 #: Frame to (position in m, roll, pitch, yaw in rad) in ``base_link``.
@@ -106,17 +106,17 @@ class Transforms:
         if self._message is not None:
             self._mounts.publish(mounts)
 
-    def publish(self, filtered: Any, blind: Any) -> None:
+    def publish(self, filtered: Any, odom: Any) -> None:
         """Publish where ``odom`` and the body are, from ODOMETRY records of one stamp."""
         if self._message is None:
             return
         stamp_ns = int(filtered.stamp_ns)
-        p, q = map_to_odom(filtered, blind)
+        p, q = map_to_odom(filtered, odom)
         self._publisher.publish(
             self._message(
                 transforms=[
                     _stamped(stamp_ns, "map", self._odom, p, q),
-                    _stamped(stamp_ns, self._odom, self._body, blind.p_W, blind.q_WB),
+                    _stamped(stamp_ns, self._odom, self._body, odom.p_W, odom.q_WB),
                 ]
             )
         )

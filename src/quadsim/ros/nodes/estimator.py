@@ -24,8 +24,10 @@ from quadsim.estimation.interface import (
     Estimator,
     repeating_sensors,
 )
+from quadsim.estimation.odom_frame import OdomFrame
 from quadsim.estimation.own import OwnEstimator
 from quadsim.geometry.geodesy import Datum
+from quadsim.mission.flight.states import FLYING
 from quadsim.ros.messages.cdr import MessageError, Reader, stamp_of
 from quadsim.ros.messages.conversion import OdometryWriter
 from quadsim.ros.messages.transforms import Mounts, Transforms
@@ -101,6 +103,8 @@ class EstimatorNode(QuadsimNode):
         self._datum_heard: Datum | None = None
         self._first_fix = node_params.datum_source == "fix"
         self._starts = 0
+        self._grounded = False
+        self._odom = OdomFrame()
         self._last_ns = 0
         self._stamp_ns = 0
         self._published_ns = 0
@@ -191,6 +195,7 @@ class EstimatorNode(QuadsimNode):
     def _listen_to_others(self, node_params: EstimatorNodeParams) -> None:
         """Motion capture, and whoever knows that the vehicle stands."""
         self.listen(topics.LANDED, self._on_landed, raw=False)
+        self.listen(topics.MISSION_STATUS, self._on_mission_status, raw=False)
         topic = POSES.get(node_params.external_pose_type)
         if topic is not None:
             frame = node_params.frames.external_pose
@@ -308,18 +313,22 @@ class EstimatorNode(QuadsimNode):
             )
         if not self.filter.running:
             return
-        self._follow_blind()
         if due(BLIND_PERIOD_NS, before_ns, stamp_ns):
+            self._follow_blind()
             for one, writer, output in self._others_outputs:
                 if one.running:
                     one.odometry()  # into the record that the writer reads
                     output.publish(writer.estimate(one.pose_covariance(), one.twist_covariance()))
-            self._transforms.publish(odometry, self._blind.odometry())
+            odom = self._odom.take(self.filter.odometry(), int(self.filter.state["starts"]))
+            self._transforms.publish(odometry, odom)
+
+    def _on_mission_status(self, message: Any) -> None:
+        self._grounded = message.message not in FLYING
 
     def _follow_blind(self) -> None:
-        """Let inertial navigation alone begin where the filter begins."""
+        """Let inertial navigation alone begin where the filter begins, and where it takes off."""
         starts = int(self.filter.state["starts"])
-        if starts != self._starts:
+        if starts != self._starts or self._grounded:
             self._starts = starts
             self._blind.start_from(self.filter)
 
@@ -418,6 +427,7 @@ class EstimatorNode(QuadsimNode):
         for estimator in self._all:
             estimator.reset()
         self._starts = self._last_ns = 0
+        self._odom = OdomFrame()
 
     def _on_reset(self, _: Any, response: Any) -> Any:
         self._begin_anew()
