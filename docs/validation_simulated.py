@@ -27,8 +27,13 @@ from quadsim.lab.identify.flights import (
     stretches_of,
     vehicle_unknowns,
 )
-from quadsim.lab.identify.rotor_noise import with_noise_again
-from quadsim.lab.identify.shooting import UnknownFigure, fit_figures, start_figures, with_values
+from quadsim.lab.identify.shooting import (
+    UnknownFigure,
+    fit_figures,
+    start_figures,
+    with_noise_again,
+    with_values,
+)
 from quadsim.lab.identify.suspects import rank_suspects
 from quadsim.lab.validate.recorded import RecordedFlight, smoothed_motion, turn
 from quadsim.vehicle.fleet import Fleet

@@ -121,7 +121,7 @@ def _finish(loaded: Campaign, folder: Path, wall_s: float, flown: int, as_json: 
     from quadsim.base.whole_files import write_whole
     from quadsim.cli.common import working
     from quadsim.lab.campaign.page import write_campaign_report
-    from quadsim.lab.campaign.results import campaign_summary
+    from quadsim.lab.campaign.statistics import campaign_summary
     from quadsim.lab.campaign.tables import TABLE, TIMES, read_table
 
     table = read_table(folder / TABLE)

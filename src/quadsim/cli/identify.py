@@ -111,7 +111,7 @@ def identify(options: IdentifyOptions) -> int:
     from quadsim.base.whole_files import write_whole
     from quadsim.lab.identify.flight_data import read_flight
     from quadsim.lab.identify.identification import identify_vehicle as estimate
-    from quadsim.lab.identify.identified import vehicle_summary, vehicle_text
+    from quadsim.lab.identify.identification import vehicle_summary, vehicle_text
     from quadsim.vehicle.parameters import VehicleParams
 
     file = find("vehicles", options.vehicle)

@@ -60,9 +60,6 @@ def run_rehearsal(
     return fly_cells(fly_rehearsal, jobs, 1 if firmware else processes, progress)[name]
 
 
-# ---- what it shows -----------------------------------------------------------------------------
-
-
 def criteria(outcomes: Sequence[Outcome], passes: PassParams) -> list[dict[str, Any]]:
     """What had to hold over all flights, and what did; what is not known does not pass."""
 
@@ -113,9 +110,6 @@ def rehearsal_summary(name: str, outcomes: Sequence[Outcome], passes: PassParams
         "passed": all(item["passed"] for item in judged),
         "runs": [outcome.row() for outcome in outcomes],
     }
-
-
-# ---- the picture -------------------------------------------------------------------------------
 
 
 def flights_to_draw(outcomes: Sequence[Outcome]) -> list[Outcome]:

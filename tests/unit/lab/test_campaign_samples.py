@@ -18,9 +18,9 @@ from quadsim.lab.campaign.flying import row_of
 from quadsim.lab.campaign.page import write_campaign_report
 from quadsim.lab.campaign.plan import load_campaign, one_line_yaml
 from quadsim.lab.campaign.record import CampaignRecord
-from quadsim.lab.campaign.results import campaign_summary
 from quadsim.lab.campaign.statistics import (
     Success,
+    campaign_summary,
     dependences,
     levels,
     mean_interval,

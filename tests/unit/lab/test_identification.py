@@ -22,8 +22,7 @@ from quadsim.cli import main
 from quadsim.lab.identify.equations import PLACES
 from quadsim.lab.identify.figures import file_figures
 from quadsim.lab.identify.flight_data import FlightData, StampedValues
-from quadsim.lab.identify.identification import IdentifiedVehicle, identify_vehicle
-from quadsim.lab.identify.identified import vehicle_text
+from quadsim.lab.identify.identification import IdentifiedVehicle, identify_vehicle, vehicle_text
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.log import Track
 from quadsim.sim.scenario import Scenario, load_scenario

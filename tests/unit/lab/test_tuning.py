@@ -16,7 +16,7 @@ from quadsim.base.files import find
 from quadsim.base.parameters import leaves, load
 from quadsim.cli import main
 from quadsim.control.parameters import AutopilotParams
-from quadsim.lab.tune import step_flights, tuning_search
+from quadsim.lab.tune import step_flights, tuning
 from quadsim.lab.tune.loop_margins import all_margins
 from quadsim.lab.tune.step_flights import ripple_of
 from quadsim.lab.tune.tuning import load_vehicle
@@ -95,12 +95,10 @@ def test_the_search_finds_the_least_cost(monkeypatch):
             climb = math.log(params.position.velocity_gain_z / start.velocity_gain_z)
             self.cost = (height - math.log(0.7)) ** 2 + (climb - math.log(1.5)) ** 2
 
-    monkeypatch.setattr(tuning_search, "make_flights", lambda *_: {})
-    monkeypatch.setattr(tuning_search, "fly_steps", lambda _, params, __: Flown(params))
+    monkeypatch.setattr(tuning, "make_flights", lambda *_: {})
+    monkeypatch.setattr(tuning, "fly_steps", lambda _, params, __: Flown(params))
     said = []
-    found = tuning_search.search(
-        scenario, scenario.autopilot, ("climb", "height"), 1, 100, 1, said.append
-    )
+    found = tuning.search(scenario, scenario.autopilot, ("climb", "height"), 1, 100, 1, said.append)
     assert found.position.position_gain_z == pytest.approx(0.7 * start.position_gain_z, rel=0.03)
     assert found.position.velocity_gain_z == pytest.approx(1.5 * start.velocity_gain_z, rel=0.03)
     assert found.attitude == scenario.autopilot.attitude

@@ -1,20 +1,24 @@
-"""What the table of a campaign shows: success, distributions, what they depend on, worst runs."""
+"""What the table of a campaign shows: success, distributions, what they depend on; its summary."""
 
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, stats
 
+from quadsim.base.surroundings import machine, versions
 from quadsim.lab.campaign.columns import CRITERION, FIGURES, OF_LIMIT
 from quadsim.lab.campaign.factors import Factor
 from quadsim.lab.campaign.flying import BROKEN, FAILED, PASSED, STATES
+from quadsim.lab.campaign.plan import Campaign
 from quadsim.lab.campaign.tables import Columns
 
 Array = NDArray[np.float64]
@@ -241,3 +245,53 @@ def counted(table: Columns) -> dict[str, Any]:
         "missed": dict(missed.most_common()),
         "broken": dict(reasons.most_common(20)),
     }
+
+
+def campaign_summary(campaign: Campaign, table: Columns, folder: Path) -> dict[str, Any]:
+    """What a campaign shows.
+
+    Args:
+        campaign: what was flown.
+        table: its runs, not necessarily all.
+        folder: where it lies.
+    """
+    done, total = len(table["run"]), len(campaign)
+    success = success_of(table)
+    return {
+        "campaign": campaign.name,
+        "scenario": campaign.file.scenario,
+        "runs": total,
+        "left": total - done,
+        "passed": done == total and success.rate >= campaign.file.pass_share,
+        "pass_share": campaign.file.pass_share,
+        "success": success.summary(),
+        **counted(table),
+        "flown_s": float(np.nansum(table["duration_s"])),
+        "metrics": {name: distribution(table[name]) for name in metrics_of(table)},
+        "dependences": [asdict(item) for item in dependences(table, campaign.factors)],
+        "worst": [_named(campaign, table, row) for row in worst(table)],
+        "folder": folder,
+        "versions": versions(),
+        "machine": machine(),
+    }
+
+
+def _named(campaign: Campaign, table: Columns, row: int) -> dict[str, Any]:
+    """A run, and how to fly it again."""
+    run = campaign.run(int(table["run"][row]))
+    return {
+        "run": run.number,
+        "status": table["status"][row],
+        "reason": table["reason"][row],
+        "seed": run.seed,
+        "values": dict(run.values),
+        "digest": table["digest"][row],
+        "again": again(campaign, run.number),
+        "command": run.command(),
+    }
+
+
+def again(campaign: Campaign, number: int) -> str:
+    """The command that flies one run of a campaign by itself."""
+    name = campaign.name if campaign.is_shipped else str(campaign.path)
+    return shlex.join(["quadsim", "campaign", name, "--run", str(number)])

@@ -144,9 +144,6 @@ class Brakes:
         return speed_mps * (self.guard_latency_s + 0.5 * speed_mps / self.guard_brake_mps2)
 
 
-# ---- the flight --------------------------------------------------------------------------------
-
-
 def read_brake_flight(
     bag: Bag, namespace: str, odometry: str = "", command: str = COMMAND
 ) -> BrakeFlight:
@@ -201,9 +198,6 @@ def _read(
     if not len(rows[0]):
         raise InputError(f"{bag.path}: {full}: no message in it is whole")
     return rows
-
-
-# ---- its stops ---------------------------------------------------------------------------------
 
 
 def find_stops(flight: BrakeFlight) -> list[BrakeStop]:
@@ -289,9 +283,6 @@ def _way(t_s: Array, along_m: Array, noise_m: float) -> float:
     return farthest_m if farthest_m > place_m + beyond_m else place_m
 
 
-# ---- the figures -------------------------------------------------------------------------------
-
-
 def measure_brakes(flight: BrakeFlight) -> Brakes:
     """Latency and deceleration.
 
@@ -373,9 +364,6 @@ def _check(flight: BrakeFlight, stops: Sequence[BrakeStop], used: Sequence[Brake
             " does not tell latency from deceleration; allowed: the fastest from at least"
             f" {LEAST_RATIO:g} times the slowest's speed"
         )
-
-
-# ---- the guard's file --------------------------------------------------------------------------
 
 
 def guard_text(brakes: Brakes, raw: Mapping[str, Any], base: str) -> str:

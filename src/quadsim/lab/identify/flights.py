@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import flatten, from_mapping
 from quadsim.lab.identify.alignment import Alignment
-from quadsim.lab.identify.rotor_noise import with_noise_again
 from quadsim.lab.identify.shooting import (
     CENTRE,
     Fit,
@@ -29,6 +28,7 @@ from quadsim.lab.identify.shooting import (
     fit_figures,
     motion_residuals,
     start_figures,
+    with_noise_again,
     with_values,
     wrench_residuals,
 )

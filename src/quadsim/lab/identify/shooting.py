@@ -4,7 +4,7 @@ Both compare recorded flights with the vehicle's own kernels (:mod:`quadsim.lab.
 what is fitted is what is simulated. Shooting predicts the motion over many short windows from
 recorded rotor speeds (H. G. Bock, *Recent advances in parameter identification techniques for
 ODE*, 1983): noise of the rotor speeds, which biases a regression on accelerations, averages out
-over a window. The bias that is left is corrected (:mod:`quadsim.lab.identify.rotor_noise`).
+over a window. The bias that is left is corrected (:func:`with_noise_again`).
 Intervals are of the sandwich estimator with a flight as the unit that is independent (K.-Y. Liang
 and S. L. Zeger, *Longitudinal data analysis using generalized linear models*, Biometrika 73, 1986):
 errors within a flight may be correlated as they like. Each flight's errors count as those of a fit
@@ -28,7 +28,7 @@ from quadsim.base.parameters import flatten, unflatten
 from quadsim.lab.validate.disturbance import acting_torque, block_of
 from quadsim.lab.validate.kernels import make_model, predicted
 from quadsim.lab.validate.prediction import starts_of, state_at
-from quadsim.lab.validate.recorded import RecordedFlight, as_recorded_by, turn
+from quadsim.lab.validate.recorded import COMMANDED, RecordedFlight, as_recorded_by, turn
 from quadsim.lab.validate.residuals import residual_wrench
 from quadsim.vehicle.parameters import RecorderParams, VehicleParams
 
@@ -320,3 +320,41 @@ def _motion_errors(
             parts += [(state[:, 10:13] - flight.load[at, :3]) / UNIT_M / step * steps[-1]]
     errors = np.concatenate([part.ravel() for part in parts])
     return np.nan_to_num(np.clip(errors, -_LARGEST, _LARGEST), nan=_LARGEST)
+
+
+#: Third differences over such steps leave the noise of a rotor's speed, which its motor lets change
+#: slowly, s. Shorter steps would see what interpolation onto the grid takes off.
+NOISE_STEP_S = 0.004
+#: Deviation of third differences of white noise, and median of the size of normal noise.
+GAIN, MEDIAN = 20.0**0.5, 0.6745
+
+
+def rotor_noise(flight: RecordedFlight) -> Array:
+    """(rotors,) deviation in rad/s of the white noise of the rotor speeds, where it flies.
+
+    Commands have none: what is rough in them the motors were asked for.
+    """
+    known, every = flight.speed[flight.free], max(1, round(NOISE_STEP_S / flight.dt_s))
+    rows = len(known) // every
+    if rows < 4 or COMMANDED in flight.notes:
+        return np.zeros(known.shape[1])
+    left = np.diff(known[: rows * every].reshape(rows, every, -1), 3, axis=0)
+    return np.asarray(np.median(np.abs(left), axis=(0, 1)) / (MEDIAN * GAIN))
+
+
+def with_noise_again(flights: Sequence[RecordedFlight]) -> list[list[RecordedFlight]]:
+    """Flights with as much noise once more in the rotor speeds, added and subtracted.
+
+    The noise makes a predicted motion drift, and its derivative by the figures with it. Both agree,
+    so that least squares prefers figures that damp the drift. The same noise once more, with either
+    sign, changes the gradient of the cost by as much again; :func:`fit_figures` takes that change
+    off (corrected scores: T. Nakamura, *Corrected score function for errors-in-variables models*,
+    Biometrika 77, 1990; by simulated noise: S. J. Novick and L. A. Stefanski, *Corrected score
+    estimation via complex variable simulation extrapolation*, JASA 97, 2002).
+    """
+    rng = np.random.default_rng(0)
+    again = [rotor_noise(each) * rng.normal(size=each.speed.shape) for each in flights]
+    return [
+        [replace(each, speed=each.speed + sign * n) for each, n in zip(flights, again, strict=True)]
+        for sign in (1.0, -1.0)
+    ]

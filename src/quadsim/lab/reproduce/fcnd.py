@@ -147,9 +147,6 @@ class SeedFlown:
         return {"vehicle": self.vehicle, **way_m}
 
 
-# ---- what flies --------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class VariedScenario(Scenario):
     """A scenario whose controller believes another vehicle than flies.
@@ -245,9 +242,6 @@ def fly_fcnd(job: Job) -> SeedFlown:
         log.truth.p_W[thin(len(log.truth), WAY_POINTS)],
         " ".join(loop.digest() for loop in loops),
     )
-
-
-# ---- what it shows -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -508,8 +508,6 @@ def ntnu_summary(outcomes: Sequence[NtnuCell]) -> dict[str, Any]:
     }
 
 
-# ---- the table in the thesis's form ------------------------------------------------------------
-
 TITLES = (
     "scenario", "configuration", "", "passed", "duration s", "attempts", "limit km/h",
     "velocity km/h max / avg", "height m max / avg / min", "position error m max / avg",

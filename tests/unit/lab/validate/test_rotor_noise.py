@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from flown import crazyflie
 
-from quadsim.lab.identify.rotor_noise import rotor_noise, with_noise_again
-from quadsim.lab.identify.shooting import UnknownFigure, fit_figures
+from quadsim.lab.identify.shooting import UnknownFigure, fit_figures, rotor_noise, with_noise_again
 from quadsim.lab.validate.recorded import COMMANDED
 
 
