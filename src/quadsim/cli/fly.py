@@ -211,6 +211,7 @@ def _described(options: FlyOptions, folder: Path) -> tuple[Scenario, list[NodeSp
     from quadsim.analysis.criteria import check_signals
     from quadsim.bag.writer import need_room
     from quadsim.control.joystick import load_joystick
+    from quadsim.lab.tune.loop_margins import gains_that_do_not_suit
     from quadsim.ros.graph.graph import describe
     from quadsim.ros.graph.swarm_graph import NOT_WITH_A_SWARM, describe_swarm, flies_as_swarm
     from quadsim.ros.parts.estimator_params import check_beside
@@ -226,6 +227,8 @@ def _described(options: FlyOptions, folder: Path) -> tuple[Scenario, list[NodeSp
     for name in options.terminal if together else ():
         raise InputError(f"{name}: {NOT_WITH_A_SWARM}")
     check_signals(loaded.criteria, str(loaded.path))
+    if warning := gains_that_do_not_suit(loaded.autopilot, loaded.vehicle):
+        say(warning)
     if graph.joystick is not None:
         load_joystick(graph.joystick)
     recording = graph.recording

@@ -190,15 +190,21 @@ def fly_and_report(
     from quadsim.analysis.criteria import check_signals
     from quadsim.analysis.summary import summarize_all
     from quadsim.base.whole_files import write_whole
+    from quadsim.cli.common import say
     from quadsim.cli.show import show_flight
+    from quadsim.lab.tune.loop_margins import gains_that_do_not_suit
     from quadsim.sim.scenario import own_parts
 
     options.check()
     folder = run_folder(loaded.name, options.output)
     check_signals(loaded.criteria, str(loaded.path))
+    ours = make is None and all(part.kind != "controller" for part in own_parts(loaded))
+    warning = gains_that_do_not_suit(loaded.autopilot, loaded.vehicle) if ours else ""
+    if warning:
+        say(warning)
     with FlightProgress(loaded.name, loaded.file.duration_s) as progress:
         logs, digest = fly_once(loaded, options.bag, options.recording, progress.update, make)
-    next(iter(logs.values())).notes += notes(digest)
+    next(iter(logs.values())).notes += [*notes(digest), *filter(None, [warning])]
     with staged(folder) as scratch:
         page = folder / "report.html" if options.report else None
         summary = summarize_all(logs, loaded.criteria, bag=options.bag, report=page)

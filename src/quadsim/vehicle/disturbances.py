@@ -1,4 +1,4 @@
-"""What befalls a vehicle in flight: pushes, motors lost or weakened, mass dropped, wind changed.
+"""What befalls a vehicle in flight: pushes, weak motors, dropped mass or load, changed wind.
 
 A scenario lists them under ``events``. They are packed into one small table per vehicle, which
 does not change over the flight; :func:`disturb` applies it to a vehicle at the start of each step,
@@ -20,6 +20,7 @@ from quadsim.base.elementary import cos
 from quadsim.base.errors import InputError, shown
 from quadsim.base.parameters import Spec, Vec3, dtype_of, from_mapping, read_yaml_text
 from quadsim.vehicle.parameters import VehicleParams
+from quadsim.vehicle.ropes.suspension_rows import SLUNG
 
 if TYPE_CHECKING:
     from quadsim.vehicle.multirotor import Vehicle
@@ -66,10 +67,18 @@ class MotorChange:
 
 @dataclass(frozen=True)
 class MassDrop:
-    """Mass is let go at the centre of mass; the moments of inertia stay."""
+    """Mass of the body is let go at its centre of mass; inertia and a slung load stay."""
 
     at_s: AtS
     mass_kg: Annotated[float, Spec("what falls off", "kg", gt=0.0, le=1000.0)]
+    vehicle: WhichVehicle = 0
+
+
+@dataclass(frozen=True)
+class LoadRelease:
+    """The slung load is let go with its rope, and falls."""
+
+    at_s: AtS
     vehicle: WhichVehicle = 0
 
 
@@ -82,15 +91,16 @@ class WindChange:
     rise_s: Annotated[float, Spec("how long the change takes", "s", ge=0.0, le=86400.0)] = 0.0
 
 
-Disturbance = Push | MotorChange | MassDrop | WindChange
+Disturbance = Push | MotorChange | MassDrop | WindChange | LoadRelease
 
-PUSH, MOTOR, DROP, WIND = range(4)
+PUSH, MOTOR, DROP, WIND, RELEASE = range(5)
 #: Kinds in the order of their numbers in a table.
 KINDS: Mapping[str, type[Disturbance]] = {
     "push": Push,
     "motor": MotorChange,
     "drop": MassDrop,
     "wind": WindChange,
+    "release": LoadRelease,
 }
 
 
@@ -121,8 +131,8 @@ def disturb(vehicle: Vehicle, table: DisturbanceTable, from_ns: int, to_ns: int)
     """Apply what happens to a vehicle within one step, at the step's start.
 
     A push acts with its mean over the step, so that its impulse does not depend on the steps. A
-    motor changes and mass drops once, in the step that holds their stamp, ``from_ns <= at <
-    to_ns``: at that very stamp where a step begins there.
+    motor changes, mass drops and a load is released once, in the step that holds their stamp,
+    ``from_ns <= at < to_ns``: at that very stamp where a step begins there.
 
     Args:
         vehicle: VEHICLE record. Of its ``held``, ``push_W_N`` and ``push_B_Nm`` are written,
@@ -148,6 +158,9 @@ def disturb(vehicle: Vehicle, table: DisturbanceTable, from_ns: int, to_ns: int)
             held.effectiveness[row.index] = row.value
         elif row.kind == DROP and row.start_ns >= from_ns:
             held.mass_kg -= row.value
+        elif row.kind == RELEASE and row.start_ns >= from_ns:
+            ropes = vehicle.suspension
+            ropes.released, ropes.taut[SLUNG], ropes.tension_N[SLUNG] = 1, 0, 0.0
 
 
 @kernel
@@ -260,6 +273,8 @@ def check_disturbances(
         if isinstance(item, MotorChange) and item.index >= motors:
             allowed = f"0 to {motors - 1}" if motors else "none"
             raise InputError(f"{at}: index: {item.index}; motors of this vehicle: {allowed}")
+        if isinstance(item, LoadRelease) and params.load.rope_length_m == 0.0:
+            raise InputError(f"{at}: release: this vehicle has no load; give it one (key load)")
     for number in range(1, count + 1):
         mass_kg = params.mass_kg
         for i, item in enumerate(disturbances):
@@ -294,7 +309,7 @@ def pack_disturbances(disturbances: Sequence[Disturbance], vehicle: int = 1) -> 
             row.index, row.value = item.index, item.effectiveness
         elif isinstance(item, MassDrop):
             row.value = item.mass_kg
-        else:
+        elif isinstance(item, WindChange):
             row.end_ns += max(1, round(item.rise_s * 1e9))
             row.vector_W[:] = item.wind_W_mps
         table.count += 1
@@ -320,7 +335,9 @@ def describe(item: Disturbance) -> str:
             return f"motor {item.index} lost"
         return f"motor {item.index} at {100.0 * item.effectiveness:g} %"
     if isinstance(item, MassDrop):
-        return f"{item.mass_kg:g} kg dropped"
+        return f"{item.mass_kg:g} kg of the body dropped"
+    if isinstance(item, LoadRelease):
+        return "load released"
     return f"wind becomes {_numbers(item.wind_W_mps)} m/s"
 
 

@@ -371,7 +371,8 @@ class VehicleParams:
         small, middle, large = sorted(self.inertia_kg_m2)
         if small + middle < large:
             raise InputError(
-                "inertia_kg_m2: no body has it; the largest moment is at most the sum of the others"
+                f"inertia_kg_m2: no body has it ({large:g} > {small + middle:g}); the largest"
+                " moment is at most the sum of the others"
             )
         if self.kind == "multirotor":
             self._check_rotors()

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from quadsim.base.files import find, known
 from quadsim.base.parameters import load
 from quadsim.control.parameters import AutopilotParams
-from quadsim.lab.tune.loop_margins import OMEGA, all_margins, margins
+from quadsim.lab.tune.loop_margins import (
+    OMEGA,
+    all_margins,
+    gains_that_do_not_suit,
+    margins,
+)
 from quadsim.vehicle.parameters import VehicleParams
 
 #: Slow motors need a lead, for which the FCND gyroscope leaves no room.
@@ -50,3 +57,19 @@ def test_what_no_gain_makes_oscillate():
     loop = 2.0 / (1j * OMEGA)
     assert margins(loop).gain == np.inf
     assert margins(0.01 / (1j * OMEGA + 1.0)).gain == 0.0  # never crosses 1: no margins to speak of
+
+
+@pytest.mark.parametrize(("lag_s", "poor"), [(0.02, ""), (0.05, ""), (0.3, "height")])
+def test_gains_that_do_not_suit_are_named(lag_s, poor):
+    """A motor that is too slow for the gains: margins of the linear model, no flight needed."""
+    x500 = load(VehicleParams, find("vehicles", "x500"))
+    vehicle = replace(x500, time_constant_up_s=lag_s, time_constant_down_s=lag_s)
+    said = gains_that_do_not_suit(load(AutopilotParams, find("autopilots", "default")), vehicle)
+    assert bool(said) == bool(poor)
+    assert poor in said
+
+
+def test_no_shipped_multirotor_is_told_that_the_gains_do_not_suit():
+    gains = load(AutopilotParams, find("autopilots", "default"))
+    for name in known("vehicles"):
+        assert gains_that_do_not_suit(gains, load(VehicleParams, find("vehicles", name))) == ""

@@ -232,6 +232,25 @@ def test_a_take_off_that_does_not_rise_is_given_up():
     assert manager.state == "disarmed"
 
 
+def test_a_take_off_that_overshoots_says_so():
+    manager = FlightManager(PARAMS, MISSION)
+    setpoints, odometries = np.zeros(1, SETPOINT), np.zeros(1, ODOMETRY)
+    odometry, events = odometries[0], []
+    odometry.q_WB[0] = 1.0
+    for k in range(1000):
+        odometry.stamp_ns = k * TICK_NS
+        rising = 100 < k <= 250
+        odometry.p_W[2] += 0.04 * rising
+        odometry.v_W[2] = 2.0 * rising
+        manager.step(k * TICK_NS, odometries, setpoints, 5.0)
+        if k == 0:
+            manager.arm()
+            manager.start()
+        events += [(level, message) for _, level, _, message in manager.take_events()]
+    words = [message for _, message in events if "take-off failed" in message]
+    assert words == ["take-off failed, it overshot by 4.00 m; its gains may not suit it (tune)"]
+
+
 def test_a_waypoint_that_is_not_reached_is_told_and_left():
     params = replace(PARAMS, arrival_timeout_s=1.0)
     flight = Flight(params, (Takeoff(height_m=2.0), Goto(position_W_m=(1.0, 0.0, 2.0))))

@@ -14,6 +14,7 @@ from quadsim.base.files import find
 from quadsim.base.parameters import dtype_of, load
 from quadsim.vehicle.disturbances import (
     MAX_DISTURBANCES,
+    LoadRelease,
     MassDrop,
     MotorChange,
     Push,
@@ -28,8 +29,9 @@ from quadsim.vehicle.disturbances import (
     pack_disturbances,
 )
 from quadsim.vehicle.fleet import Fleet
-from quadsim.vehicle.parameters import ContactParams, VehicleParams
+from quadsim.vehicle.parameters import ContactParams, LoadParams, VehicleParams
 from quadsim.vehicle.propulsion.parameters import RotorParams
+from quadsim.vehicle.ropes.suspension_rows import Suspension
 from quadsim.vehicle.state import Held
 from quadsim.world.environment import EnvironmentParams
 
@@ -41,6 +43,7 @@ class Holding(Record):
     """What of a vehicle disturbances act on."""
 
     held: Held
+    suspension: Suspension
 
 
 class Flight:
@@ -174,7 +177,7 @@ def test_events_are_told_in_order_and_survive_as_text():
     assert disturbances_from_text("", "x") == ()
     assert changes(events) == [
         (1_000_000_000, "push of 1 0 0 N begins"),
-        (1_200_000_000, "0.3 kg dropped"),
+        (1_200_000_000, "0.3 kg of the body dropped"),
         (1_500_000_000, "push of 1 0 0 N ends"),
         (2_000_000_000, "motor 3 lost"),
         (3_000_000_000, "wind becomes 5 0 0 m/s"),
@@ -272,6 +275,28 @@ def test_dropped_mass_lets_the_same_thrust_lift_more():
     assert truth.a_W[2] == pytest.approx(GRAVITY * (FREE.mass_kg / left_kg - 1.0), rel=1e-2)
     untouched = fallen(speeds=(HOVER_RADPS,) * 4).truth(0)
     assert abs(untouched.a_W[2]) < 1e-2
+
+
+def test_a_released_load_falls_and_its_vehicle_is_free_of_it():
+    slung = replace(FREE, load=LoadParams(mass_kg=0.4, rope_length_m=1.0))
+    poses, release = [(0.0, 0.0, 0.0)], [LoadRelease(0.2)]
+    fleet = Fleet(slung, EnvironmentParams(), poses, disturbances=release)
+    fleet.set_motion(0, (0.0, 0.0, 50.0), rotor_speeds_radps=(HOVER_RADPS,) * 4)
+    fleet.set_motor_command(0, (HOVER_RADPS,) * 4)
+    fleet.step_to(199 * MS)
+    assert fleet.truth(0).a_W[2] < -1.0  # hover thrust without the load's weight: both sink
+    height, sinking = fleet.load_position(0)[2], fleet.truth(0).v_W[2]
+    fleet.step_to(700 * MS)
+    fallen_m = 0.5 * GRAVITY * 0.5**2 - sinking * 0.5  # without drag
+    assert height - fleet.load_position(0)[2] == pytest.approx(fallen_m, rel=2e-2)
+    assert abs(fleet.truth(0).a_W[2]) < 0.1 * GRAVITY * 0.4 / FREE.mass_kg
+    rope = np.array(fleet.truth(0).p_W) - fleet.load_position(0)
+    assert np.linalg.norm(rope) > 1.5
+
+
+def test_a_release_needs_a_load():
+    with pytest.raises(InputError, match="release: this vehicle has no load"):
+        check_disturbances([LoadRelease(1.0)], FREE, 1, "here")
 
 
 @pytest.mark.parametrize("effectiveness", [0.0, 0.6])

@@ -307,7 +307,7 @@ def test_a_state_that_goes_to_infinity_is_named():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"inertia_kg_m2": (0.01, 0.01, 0.03)}, "no body has it"),
+        ({"inertia_kg_m2": (0.01, 0.01, 0.03)}, r"no body has it \(0.03 > 0.02\)"),
         ({"rotor_directions": (1.0, -1.0)}, "one each"),
         ({"rotor_directions": (0.5, 1.0, -1.0, 1.0)}, "each 1 or -1"),
         ({"rotor_speed_min_radps": 1000.0}, "rotor_speed_min_radps"),

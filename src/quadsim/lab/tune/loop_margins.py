@@ -161,3 +161,29 @@ def all_margins(params: AutopilotParams, vehicle: VehicleParams) -> dict[str, Ma
         name: margins(np.asarray(controller * process))
         for name, (controller, process) in loops.items()
     }
+
+
+#: A loop with less than this flies badly, if at all: degrees, and a factor.
+POOR_PHASE_DEG, POOR_GAIN = 30.0, 1.5
+
+
+def gains_that_do_not_suit(params: AutopilotParams, vehicle: VehicleParams) -> str:
+    """One line where gains leave a multirotor's loops so little margin that it may not fly; or ''.
+
+    Args:
+        params: the gains.
+        vehicle: what they are to fly.
+    """
+    if vehicle.kind != "multirotor":
+        return ""
+    poor = [
+        f"{name} {found.phase_deg:.0f} deg and a factor of {found.gain:.2g}"
+        for name, found in all_margins(params, vehicle).items()
+        if found.phase_deg < POOR_PHASE_DEG or found.gain < POOR_GAIN
+    ]
+    if not poor:
+        return ""
+    return (
+        f"the gains of the autopilot {params.name!r} do not suit this vehicle: margin of"
+        f" {', '.join(poor)}; asked: {LEAST_PHASE_DEG:g} deg and {LEAST_GAIN:g} (quadsim tune)"
+    )

@@ -239,7 +239,10 @@ class MissionItems:
         if not reference.is_over or reference.late_s < flight.params.arrival_timeout_s:
             return False
         if flight.state == "takeoff":
-            flight.landing.fail(f"take-off failed, {away_m:.2f} m short")
+            words = f"{away_m:.2f} m short"
+            if reference.over_m > flight.params.arrival_radius_m:
+                words = f"it overshot by {reference.over_m:.2f} m; its gains may not suit it (tune)"
+            flight.landing.fail(f"take-off failed, {words}")
         else:
             flight.event(WARN, "not reached", f"item {self.index}, {away_m:.2f} m short")
         return True

@@ -128,6 +128,11 @@ class Reference:
         return math.dist((x, y, z - level), self._goal)
 
     @property
+    def over_m(self) -> float:
+        """Height of the estimate over where the leg or the goal is."""
+        return self._estimate.p_W[2] - (self._ground.level_m if self.above else 0.0) - self._goal[2]
+
+    @property
     def place(self) -> Vec3:
         """Where it is, in W."""
         return self.motion()[0]

@@ -159,7 +159,7 @@ def _put_back_positions(
         worst = 0.0
         for rope in range(ROPES):
             length = rope_length_m(rope, params)
-            if length == 0.0:
+            if length == 0.0 or (rope == SLUNG and ropes.released != 0):
                 continue
             off = aim(rope, span_W(rope, x, R_WB, params), R_WB, ropes, params) - length
             ropes.residual[rope] = off
@@ -170,7 +170,7 @@ def _put_back_positions(
             return
         fill_mobility(ropes, mass_kg, params, False)
         for rope in range(ROPES):
-            if rope_length_m(rope, params) == 0.0:
+            if rope_length_m(rope, params) == 0.0 or (rope == SLUNG and ropes.released != 0):
                 leave_out(rope, ropes)
         solve(ropes)
         body, _, load = pulls(ropes, mass_kg, params)
@@ -237,7 +237,7 @@ def catch(
     slung, tether = 0, 0
     for rope in range(ROPES):
         length = rope_length_m(rope, params)
-        if length == 0.0:
+        if length == 0.0 or (rope == SLUNG and ropes.released != 0):
             continue
         how = 0
         if ropes.taut[rope] != 0 and ropes.tension_N[rope] > 0.0:

@@ -34,6 +34,7 @@ class Suspension(Record):
     """Ropes that are taut and their tensions; the load; and the working memory of the solver."""
 
     taut: Annotated[NDArray[np.int64], ROPES]
+    released: int  # the load has been let go, and its rope with it
     tension_N: Annotated[Array, ROPES]
     load: Load
     normal_W: Annotated[Array, ROPES, 3]
