@@ -1,4 +1,4 @@
-"""The recorder in a flight: its disk fills, and the flight goes on."""
+"""The recorder: its disk fills, and the flight goes on; on the ground it rests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ import json
 import psutil
 import pytest
 import yaml
+from rclpy.serialization import serialize_message
 from rosbags.highlevel import AnyReader
+from sensor_msgs.msg import MagneticField
+
+from quadsim.bag.reading import open_bag
+from quadsim.ros.nodes.recorder import RecorderNode
+from quadsim.ros.runtime import topics
+from quadsim.ros.runtime.base import make_status
 
 
 @pytest.mark.thorough
@@ -37,3 +44,34 @@ def test_a_full_disk_stops_the_recording_and_not_the_flight(fly, tmp_path):
     assert 2e9 < last_ns < 12e9
     assert "mission:" in custom["scenario_yaml"]
     assert flight.nothing_left()
+
+
+def test_a_recorder_rests_unarmed_and_keeps_what_came_before_arming(bench, tmp_path, capfd):
+    """30 s on the ground, 5 s armed: of the wait it keeps the first 5 s and the last 10 s."""
+    folder = tmp_path / "bag"
+    recorder = RecorderNode(
+        overrides={"output": str(folder), "idle_s": 5.0}, context=bench.context,
+    )  # fmt: skip
+    recorder._simulated = True
+
+    def hear(second, name, topic, message):
+        recorder._time_ns = round(second * 1e9)
+        recorder._hear(name, topic.type_name, "", None, 0, serialize_message(message))
+
+    def tell(second, armed):
+        status = make_status(0, "mission", "state", {"armed": str(armed).lower()})
+        hear(second, "/quad/mission/status", topics.MISSION_STATUS, status)
+
+    tell(0.0, False)
+    for tenth in range(350):
+        if tenth == 300:
+            tell(30.0, True)
+        hear(0.1 * tenth, "/quad/imu/mag", topics.MAGNETIC_FIELD, MagneticField())
+    recorder.destroy_node()
+    with open_bag(folder) as bag:
+        stamps = [1e-9 * one.log_ns for one in bag.messages(["/quad/imu/mag"])]
+    expected = [0.1 * k for k in range(350) if k < 50 or k >= 199]
+    assert stamps == pytest.approx(expected, abs=1e-6)
+    said = capfd.readouterr().err
+    assert f"records into {folder}, some 80 MB a minute" in said
+    assert "rests after 5 s unarmed" in said

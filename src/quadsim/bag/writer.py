@@ -337,6 +337,11 @@ class BagWriter:
             counts[topic.name] = counts.get(topic.name, 0) + topic.count
         return counts
 
+    @property
+    def size(self) -> int:
+        """Bytes on the disk."""
+        return sum(file.stat().st_size for file in self.path.glob("*.mcap"))
+
     def tell(self, key: str, value: str) -> None:
         """Keep one thing more in the bag's metadata, known only now."""
         self._custom[key] = self._file.custom[key] = value

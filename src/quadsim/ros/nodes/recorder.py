@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -19,7 +20,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from rclpy.qos import QoSProfile
+from rclpy.qos import DurabilityPolicy, QoSProfile
 
 from quadsim.bag.metadata import qos_yaml
 from quadsim.bag.origin import surroundings
@@ -31,7 +32,7 @@ from quadsim.ros.messages.cdr import MessageError, deserialize, stamp_of
 from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.parts.estimator_params import BESIDE
 from quadsim.ros.runtime import qos, topics
-from quadsim.ros.runtime.base import QuadsimNode, make_status
+from quadsim.ros.runtime.base import QuadsimNode, make_status, values_of
 from quadsim.ros.runtime.intra_process import Listening
 from quadsim.ros.runtime.params import declare, declare_one, declare_texts
 from quadsim.ros.runtime.reset_times import Ahead
@@ -45,6 +46,12 @@ FLUSH_SIMULATED_NS = 125_000_000
 #: Messages wait for so long, s, and so many of a topic: at 2000 Hz half a second.
 TAKE_PERIOD_S = 0.05
 WAITING = 1000
+#: Of what comes while nobody is armed for long, so much is kept for the next flight, ns.
+BEFORE_NS = 10_000_000_000
+#: A bag says how large it is whenever it has grown by so much.
+SAID_BYTES = 100_000_000
+#: What a flight of ``x500`` with the default sensors and every topic takes.
+RATE = "80 MB a minute and"
 #: Name of the event that says so, on ``events`` of the first vehicle.
 STOPPED = "recording_stopped"
 
@@ -63,11 +70,19 @@ class RecorderNode(QuadsimNode):
         running = declare_one(
             self, "nodes", "", "executables whose topics must be there before all is complete"
         ).split()
+        words = "unarmed for so long it keeps the last 10 s until arming alone; 0: keeps all"
+        self._idle_ns = round(1e9 * declare_one(self, "idle_s", 60.0, words, ge=0.0))
+        self._armed: dict[str, bool] = {}  # by the topic of each vehicle's mission
+        self._rested_ns = -1  # since when nobody has been armed, as far as that is known
+        self._idle: deque[tuple[int, Callable[[], None]]] = deque()
         self._profile = recording.profile()
         folder = Path(output or f"bag-{time.strftime('%Y%m%d-%H%M%S')}")
         self._bag = BagWriter(folder, self._custom(metadata), storage=recording.storage())
-        self._said_stopped = False
+        self._said_stopped, self._said_bytes = False, 0
+        rests = f"; it rests after {self._idle_ns * 1e-9:g} s unarmed" if self._idle_ns else ""
+        self.get_logger().info(f"records into {self._bag.path}, some {RATE} a vehicle{rests}")
         self._kept: dict[str, Thinning] = {}
+        self._latched: set[str] = set()
         self._heard: list[tuple[Listening, Callable[[int, bytes], None]]] = []
         self._time_ns = self._flushed_ns = 0
         self._ahead = Ahead()
@@ -114,6 +129,8 @@ class RecorderNode(QuadsimNode):
             return
         offered = offered_yaml(topic.offered)
         if keeps:
+            if topic.offered.durability == DurabilityPolicy.TRANSIENT_LOCAL:
+                self._latched.add(name)
             self._bag.add_topic(name, topic.type_name, offered)
             self._kept[name] = Thinning(self._profile.period_ns(topic.name))
         waiting = replace(topic, wanted=qos.deeper(topic.offered, WAITING))
@@ -138,8 +155,34 @@ class RecorderNode(QuadsimNode):
             self._advance(name, partial(time_of, payload))
         kept = self._kept.get(name)
         stamp_ns = self._time_ns if self._simulated else came_ns
-        if kept is not None and kept.keeps(stamp_ns):
-            self._bag.add(name, type_name, offered, stamp_ns, payload)
+        if name.endswith(topics.MISSION_STATUS.name):
+            self._note_armed(name, payload)
+        if kept is None or not kept.keeps(stamp_ns):
+            return
+        write = partial(self._bag.add, name, type_name, offered, stamp_ns, payload)
+        if name in self._latched or not self._rests(stamp_ns):
+            write()
+        else:
+            self._idle.append((stamp_ns, write))
+            while self._idle[0][0] < stamp_ns - BEFORE_NS:
+                self._idle.popleft()
+
+    def _note_armed(self, name: str, payload: bytes) -> None:
+        """Take note of who is armed; with the first the recording goes on."""
+        armed = values_of(deserialize(payload, topics.MISSION_STATUS.message)).get("armed")
+        self._armed[name] = armed == "true"
+        if any(self._armed.values()):
+            self._rested_ns = -1
+            while self._idle:
+                self._idle.popleft()[1]()
+
+    def _rests(self, stamp_ns: int) -> bool:
+        """Whether nobody has been armed for so long that only the last seconds are kept."""
+        if not self._idle_ns or not self._armed or any(self._armed.values()):
+            return False
+        if not 0 <= self._rested_ns <= stamp_ns:
+            self._rested_ns = stamp_ns
+        return stamp_ns - self._rested_ns >= self._idle_ns
 
     def _take(self) -> None:
         """Write what has come.
@@ -162,6 +205,10 @@ class RecorderNode(QuadsimNode):
     def _flush(self) -> None:
         """Hand what is there to the system; say once that the disk takes no more."""
         self._bag.flush_when_due()
+        size = self._bag.size
+        if size >= self._said_bytes + SAID_BYTES:
+            self._said_bytes = size
+            self.get_logger().info(f"{self._bag.path}: {size / 1e6:.0f} MB so far")
         if self._bag.stopped and not self._said_stopped:
             self._said_stopped = True
             words = f"{self._bag.path}: {self._bag.stopped}"
@@ -182,7 +229,7 @@ class RecorderNode(QuadsimNode):
 
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """Messages written so far."""
-        values = {"messages": sum(self._bag.counts.values())}
+        values = {"messages": sum(self._bag.counts.values()), "bytes": self._bag.size}
         if self._bag.stopped:
             return 2, self._bag.stopped, values
         return 0, "recording", values
