@@ -279,16 +279,20 @@ def counting(label: str) -> Iterator[Callable[..., None]]:
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
-    """A line that says what a longer step does; a spinner on a terminal."""
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """A line that says what a longer step does; a spinner on a terminal.
+
+    Yields:
+        What says how far it is: another line, or in the place of the first one.
+    """
     if not sys.stderr.isatty():
         say(what)
-        yield
+        yield say
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(what):
-        yield
+    with Console(stderr=True).status(what) as status:
+        yield status.update
 
 
 @contextmanager
@@ -298,10 +302,13 @@ def loading(what: str) -> Iterator[None]:
         with working(what) if sys.stderr.isatty() else nullcontext(), _uncollected():
             yield
         return
+    from quadsim.base.compile_count import count_compiled, counting_files
     from quadsim.precompile import fill_first
 
-    with working("compiling what a flight needs, once, which takes a minute or two"):
+    what_first = "compiling what a flight needs, once, which takes a minute or two"
+    with working(what_first) as tell, counting_files(lambda words: tell(f"compiling: {words}")):
         fill_first()
+    count_compiled(say)
     with working(what):
         yield
 

@@ -7,4 +7,5 @@ import sys
 from quadsim.ros import executables
 
 if __name__ == "__main__":
-    getattr(executables, sys.argv.pop(1))()
+    sys.argv[0] = sys.argv.pop(1)
+    getattr(executables, sys.argv[0])()

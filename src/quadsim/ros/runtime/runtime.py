@@ -20,6 +20,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import rclpy
@@ -31,6 +32,7 @@ from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 from rclpy.utilities import remove_ros_args
 
+from quadsim.base.compile_count import count_compiled
 from quadsim.base.errors import InputError, QuadsimError
 from quadsim.ros.runtime.dds_environment import release, set_dds_environment
 from quadsim.ros.runtime.domain import leaving
@@ -286,6 +288,8 @@ def run(
         Exit status: 0 stopped, 1 a node gave up, 2 its parameters were refused.
     """
     stop, making = stop or threading.Event(), threading.Event()
+    name = Path(sys.argv[0]).name
+    count_compiled(lambda words: print(f"quadsim: {name}: {words}", file=sys.stderr, flush=True))
     set_dds_environment()
     with stop_on_signals(stop, making):
         try:
