@@ -17,7 +17,9 @@ import numpy as np
 
 from quadsim.analysis.arrivals import Overheard
 from quadsim.analysis.innovations import Believed, inside_of_smoothed
+from quadsim.analysis.refusals import refusals
 from quadsim.analysis.truth import read_truth, truth_topic
+from quadsim.bag.confusions import MendedBag, confusions_of, mend_words
 from quadsim.bag.heard import heard_of
 from quadsim.bag.log import LogReader
 from quadsim.bag.logs.log_file import NOISE
@@ -46,6 +48,15 @@ from quadsim.wire.standard import NUMBERS, OWN_SENSORS
 Progress = Callable[[float], None]
 #: What most estimators wait for on the ground, beside the IMU.
 STARTED_BY = ("gps/fix", "imu/mag", "imu/static_pressure")
+NEEDED_TO_START = ("gnss_position", "magnetic_field", "pressure")
+#: What helps against a reason to refuse.
+HELP = {
+    "bad_variance": "a driver file with covariance: ignored leaves its covariances out",
+    "not_finite": "a fix without status, or a NaN, is no measurement",
+    "too_late": "it arrives later than the filter waits: stamps or delays are wrong",
+    "out_of_range": "it is no size that this can have: units?",
+    "repeated": "its stamps do not rise",
+}
 
 
 @dataclass(slots=True)
@@ -123,6 +134,7 @@ class Settings:
         known: keys of the parameters that somebody has set; see :func:`known_keys`.
         driver: who published the bag, if not quadsim; see
             :func:`~quadsim.bag.reading.open_bag`.
+        fix_units: units and axes that are another than the messages' types ask for are mended.
         as_logged: what the log's own filter believed of noise is taken, and its estimates are kept
             beside those of the replay.
     """
@@ -137,6 +149,7 @@ class Settings:
     known: Collection[str] = ()
     driver: str | None = None
     as_logged: bool = False
+    fix_units: bool = False
 
 
 def estimator_params(config: str | None, changes: Sequence[str] = ()) -> EstimatorParams:
@@ -254,7 +267,11 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
     """
     begin_s = time.perf_counter()
     with open_bag(path, settings.driver) as bag:
+        confused = confusions_of(bag, settings.namespace)
+        if settings.fix_units:
+            bag = cast(Bag, MendedBag(bag, confused))
         datum, notes = _datum_of(bag, settings)
+        notes += mend_words(confused, settings.fix_units)
         params, more = _params_of(bag, settings, datum)
         notes += more
         runs = {name: _Run(make_estimator(name, params, datum)) for name in settings.estimators}
@@ -278,14 +295,38 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
     log.estimates = {name: track for name, (track, _) in started.items()} | log.estimates
     log.inside = {name: inside for name, (_, inside) in started.items() if inside is not None}
     log.notes += notes
-    log.notes += [f"{name}: never started" for name in found if name not in started]
     for name, run in runs.items():
         if isinstance(run.estimator, ErrorStateEkf) and run.estimator.state["gnss_time_counts"]:
             log.notes.append(f"{name}: {late_words(float(run.estimator.state['gnss_time_s']))}")
     if absent and len(started) < len(found):
         log.notes.append(f"no message on {', '.join(absent)}")
     counts = {name: run.estimator.counts for name, run in runs.items()}
+    log.notes += [_never_started(name, counts[name]) for name in found if name not in started]
     return Replay(log, counts, span_ns, time.perf_counter() - begin_s)
+
+
+def _never_started(name: str, counts: dict[str, int]) -> str:
+    """That an estimator did not start, why its measurements were refused, and what helps."""
+    parts, helps = [], []
+    for key, received in counts.items():
+        kind = key.removesuffix("_received")
+        if kind == key or not received:
+            continue
+        refused = refusals(counts, kind)
+        if sum(refused.values()) > 0.5 * received:
+            why = ", ".join(f"{number} {word}" for word, number in refused.items())
+            parts.append(f"{kind} refused {why.replace('_', ' ')} of {received}")
+            helps += [HELP[word] for word in refused if word in HELP]
+            if kind == "magnetic_field":
+                helps.append("or --set start.require_heading=false does without the field")
+    absent = [kind for kind in NEEDED_TO_START if not counts.get(f"{kind}_received")]
+    if counts.get("external_position_received") or not counts.get("imu_received"):
+        absent = []
+    if "magnetic_field" in absent:
+        helps.append("--set start.require_heading=false does without the field")
+    parts += [f"no {kind}" for kind in absent]
+    end = "".join(f"; {words}" for words in dict.fromkeys(helps))
+    return f"{name}: never started" + (f": {', '.join(parts)}{end}" if parts else "")
 
 
 def _own_samples(bag: Bag, namespace: str) -> Iterator[tuple[int, str, Array]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from quadsim.analysis import consistency, metrics, trajectory
+from quadsim.analysis.refusals import mostly_refused
 from quadsim.analysis.replay import Replay
 from quadsim.analysis.summary import Summary, digest, summarize
 from quadsim.analysis.trajectory import Span
@@ -84,6 +85,12 @@ def judge_replay(
     summary["passed"] = set(asked) <= set(log.estimates)
     for name, track in log.estimates.items():
         summary["estimators"][name] |= _more(name, track, log, result, from_ns, scoring.spans)
+    summary["refused"] = [
+        words
+        for name in result.counts
+        if name in log.estimates
+        for words in mostly_refused(name, summary["estimators"][name], result.counts[name])
+    ]
     for name, figures in summary["topics"].items():
         if name in log.arrivals:
             figures |= arrival_figures(log.arrivals[name])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import click
 
 from quadsim.base.options import Option, argument, option
 from quadsim.cli.common import PASSED, print_json, working
-from quadsim.cli.options import AsJson, Driver, command
+from quadsim.cli.options import AsJson, Driver, FixUnits, command
 
 ColumnMapName = Annotated[
     str,
@@ -32,6 +32,7 @@ class ConvertOptions:
     )
     columns: ColumnMapName = ""
     driver: Driver = None
+    fix_units: FixUnits = False
     compression: str = option("none", "of the bag, chunk by chunk", choices=("none", "zstd"))
     as_json: AsJson = False
 
@@ -43,11 +44,17 @@ def convert(options: ConvertOptions) -> int:
     Formats are recognised by their content: docs/logs.md lists them. Exit status: 0, or 2 for a
     log that cannot be read or an output that exists.
     """
-    from quadsim.bag.reading import open_bag
+    from quadsim.bag.confusions import MendedBag, confusions_of, mend_words
+    from quadsim.bag.reading import Bag, open_bag
+    from quadsim.bag.topics import namespaces
     from quadsim.bag.writer import BagWriter, Storage
 
     target = options.output or Path(f"{options.log.resolve().name}_bag")
     with open_bag(options.log, options.driver, options.columns) as opened:
+        confused = [each for name in namespaces(opened) for each in confusions_of(opened, name)]
+        opened.notes.extend(mend_words(confused, options.fix_units))
+        if options.fix_units:
+            opened = cast(Bag, MendedBag(opened, confused))
         with (
             working(f"reading {options.log}"),
             BagWriter(

@@ -62,6 +62,9 @@ MapOrigin = Annotated[
         read=_datum,
     ),
 ]
+FixUnits = Annotated[
+    bool, Option("mend units and axes that are found to be others than the messages' types ask for")
+]
 Namespace = Annotated[str, Option("the vehicle in the bag")]
 Changes = Annotated[
     tuple[str, ...],

@@ -20,6 +20,7 @@ from quadsim.cli.common import (
 from quadsim.cli.options import (
     AsJson,
     Driver,
+    FixUnits,
     MapOrigin,
     Namespace,
     Pictures,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 #: Options that a player has no use for.
 OF_REPLAY = (
-    *("estimators", "sensors", "parameters", "truth", "align", "spans"),
+    *("estimators", "sensors", "parameters", "fix_units", "truth", "align", "spans"),
     *("report", "csv", "tum", "pictures"),
 )
 
@@ -78,6 +79,7 @@ class ReplayCommandOptions:
         "take the noise that a ULog's EKF2 was told; where there is a truth, its estimate is scored"
         " beside ours",
     )
+    fix_units: FixUnits = False
     datum: MapOrigin = None
     truth: str | None = option(
         None,
@@ -198,6 +200,7 @@ def _settings_of(options: ReplayCommandOptions) -> list[Settings]:
                 known=known,
                 driver=options.driver,
                 as_logged=options.parameters,
+                fix_units=options.fix_units,
             )
         )
     return settings

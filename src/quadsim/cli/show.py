@@ -104,7 +104,8 @@ def _show_summary(summary: Mapping[str, Any]) -> None:
     factor = summary["real_time_factor"]
     speed = "" if factor is None else f", {factor:.2f} x real time"
     head = Text(f"{summary['scenario'] or summary['bag']}: {summary['duration_s']:.1f} s{speed}: ")
-    console.print(head + verdict(summary["passed"]))
+    refused = summary.get("refused", [])
+    console.print(head + verdict(summary["passed"], ", ".join(["passed", *refused])))
     if summary["estimators"]:
         rows = (
             (name, *(number(scores[key]) for key in _COLUMNS))

@@ -80,8 +80,8 @@ def _imu(block: Block, topic: DriverTopic) -> Fields:
     return {
         "q_xyzw": (0.0, 0.0, 0.0, 1.0),
         "q_covariance": q_covariance,
-        "w": turned_rows(R, block["w"]),
-        "w_covariance": about(R, _stated(block["w_covariance"], topic)),
+        "w": topic.rate_scale * turned_rows(R, block["w"]),
+        "w_covariance": about(R, _stated(topic.rate_scale**2 * block["w_covariance"], topic)),
         "f": topic.scale * turned_rows(R, block["f"]),
         "f_covariance": about(R, _stated(topic.scale**2 * block["f_covariance"], topic)),
     }
@@ -155,7 +155,8 @@ def _ray(block: Block, topic: DriverTopic) -> Fields:
 
 
 def _pose(block: Block, topic: DriverTopic) -> Fields:
-    q = attitude(topic.world, topic.body, np.roll(block["q_xyzw"], 1, axis=1))
+    w_first = np.roll(block["q_xyzw"], 1 if topic.quaternion == "xyzw" else 0, axis=1)
+    q = attitude(topic.world, topic.body, w_first)
     fields: Fields = {
         "p": topic.scale * turned_rows(WORLD[topic.world], block["p"]),
         "q_xyzw": np.roll(q, -1, axis=1),

@@ -54,6 +54,12 @@ class DriverTopic:
     scale: Annotated[
         float, Spec("times this, the value is in SI units; of an Imu the specific force", gt=0.0)
     ] = 1.0
+    rate_scale: Annotated[
+        float, Spec("of an Imu: times this, its angular velocity is in rad/s", gt=0.0)
+    ] = 1.0
+    quaternion: Annotated[
+        str, Spec("of a pose: what its four numbers are in turn", choices=("xyzw", "wxyz"))
+    ] = "xyzw"
     sigma: Annotated[
         tuple[float, ...],
         Spec(
@@ -108,7 +114,7 @@ class DriverTopic:
         return (
             self.our_type == self.type
             and (self.world, self.body, self.covariance) == ("enu", "flu", "stated")
-            and self.scale == 1.0
+            and (self.scale, self.rate_scale, self.quaternion) == (1.0, 1.0, "xyzw")
             and not self.sigma
         )
 

@@ -300,7 +300,7 @@ def test_replay_says_what_is_absent_where_nothing_starts(circle_rows, write_rows
     result = run("replay", str(write_rows(rows)), "--json")
     assert result.exit_code == 1
     notes = json.loads(result.stdout)["notes"]
-    assert "eskf: never started" in notes
+    assert "eskf: never started" in str(notes)
     assert any(note.startswith("no message on gps/fix") for note in notes)
 
 

@@ -118,7 +118,7 @@ def test_the_noise_that_ekf2_was_told_is_that_of_a_replay(ulog):
     notes = "\n".join(summary["notes"])
     assert "as logged: noise.accel_density 0.035" in notes
     assert "as logged: noise.gnss_position_sigma_m [0.5, 0.5, 0.75]" in notes
-    assert "eskf: never started" in notes
+    assert "eskf: never started" in str(notes)
     set_by_user = ["--set", "noise.accel_density=0.2"]
     called = CliRunner().invoke(
         main.main, ["replay", str(ulog), "--parameters", "--json", *set_by_user]
