@@ -56,6 +56,17 @@ def test_a_slow_simulation_is_not_silent_but_a_stopped_one_is_named():
     assert watch.look(steady_ns + 3 * SECOND_NS, SECOND_NS, 1, 5) == ""
 
 
+def test_a_clock_that_is_not_that_of_the_stamps_is_named():
+    """``ros2 bag play --clock`` of a bag of simulated stamps: log times of a date."""
+    watch, date_ns = ImuWatch(0.5, simulated=True), 1_790_000_000 * SECOND_NS
+    words = [
+        watch.look(k * SECOND_NS // 10, date_ns + k * SECOND_NS // 10, k, k * SECOND_NS // 10)
+        for k in range(1, 31)
+    ]
+    assert not any(words[:20])
+    assert words[-1].startswith("/clock and the IMU's stamps disagree for +1790000000 s")
+
+
 def test_a_clock_that_nobody_publishes_is_named():
     watch = ImuWatch(0.5, simulated=True)
     assert watch.look(SECOND_NS, 0, 0, 0) == ""

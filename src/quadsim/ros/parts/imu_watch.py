@@ -4,6 +4,8 @@ from __future__ import annotations
 
 #: Time for which ``/clock`` may stand before it is named, s: longer than a slow simulation's step.
 CLOCK_PATIENCE_S = 1.0
+#: Difference of /clock and stamps that no latency explains, and for how long it is waited out, s.
+APART_S, APART_LASTS_S = 5.0, 2.0
 
 
 class ImuWatch:
@@ -23,6 +25,8 @@ class ImuWatch:
         self._received = 0
         self._newest_ns = 0
         self._began_ns = 0  # steady
+        self._apart_ns = 0  # simulated time less the newest stamp
+        self._together_ns = 0  # steady, when the two last agreed
         self._clock_ns = 0
         self._clock_steady_ns = 0  # when the simulated time was last seen to go on
         self._heard_ns = 0  # by the clock that counts, when something last came
@@ -38,7 +42,7 @@ class ImuWatch:
             newest_ns: stamp of the last of them.
         """
         if not self._began_ns:
-            self._began_ns = self._clock_steady_ns = steady_ns
+            self._began_ns = self._clock_steady_ns = self._together_ns = steady_ns
             self._heard_ns = self._fresh_ns = ros_ns if self._simulated else steady_ns
         if self._simulated and ros_ns != self._clock_ns:
             if ros_ns < self._clock_ns:
@@ -48,7 +52,11 @@ class ImuWatch:
         if received != self._received:
             self._received, self._heard_ns = received, now_ns
         if newest_ns != self._newest_ns:
+            going_on = self._simulated and self._newest_ns
+            self._apart_ns = ros_ns - newest_ns if going_on else 0
             self._newest_ns, self._fresh_ns = newest_ns, now_ns
+        if abs(self._apart_ns) <= APART_S * 1e9:
+            self._together_ns = steady_ns
         return self._words(steady_ns, now_ns)
 
     def _words(self, steady_ns: int, now_ns: int) -> str:
@@ -63,4 +71,10 @@ class ImuWatch:
             return f"IMU silent for {(now_ns - self._heard_ns) * 1e-9:.1f} s"
         if self._received and now_ns - self._fresh_ns > self._timeout_ns:
             return "IMU clock stands: messages come, their stamps do not go on"
+        if steady_ns - self._together_ns > APART_LASTS_S * 1e9:
+            return (
+                f"/clock and the IMU's stamps disagree for {self._apart_ns * 1e-9:+.0f} s of"
+                " difference: play the bag without --clock if it holds /clock, else with"
+                " quadsim replay or use_sim_time false"
+            )
         return ""
