@@ -9,7 +9,7 @@ from quadsim.base.compiled import kernel
 from quadsim.base.parameters import Vec3
 from quadsim.estimation.eskf.alignment import restart, try_start
 from quadsim.estimation.eskf.inertial import frame_turn, integrate_inertial, remember
-from quadsim.estimation.eskf.layout import REASON_IMU_GAP, REASON_NOT_FINITE, Eskf, P
+from quadsim.estimation.eskf.layout import BA, REASON_IMU_GAP, REASON_NOT_FINITE, THETA, Eskf, P
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.eskf.propagation import propagate
 from quadsim.estimation.eskf.start_window import add_sample, clear, integrate_window, scale_errors
@@ -175,6 +175,10 @@ def advance_filter(
     # axes that are off turn each acceleration the same way: many say little more than one
     across = norm((state.across_W[0], state.across_W[1], 0.0)) * noise.gyro_axes
     velocity_more += across * across * lasting_s
+    # the term of second order: an open heading turns the open part of the accelerometer's bias
+    C = state.covariance
+    turned2 = C[THETA + 2, THETA + 2] * max(C[BA, BA], C[BA + 1, BA + 1])
+    velocity_more += turned2 * lasting_s
     angle_variance = (
         w_variance[0] * share + angle_more + angle2[0] * lasting_s,
         w_variance[1] * share + angle_more + angle2[1] * lasting_s,
