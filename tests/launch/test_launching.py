@@ -91,7 +91,7 @@ def test_a_second_launch_on_a_domain_is_refused(launch_module, monkeypatch, tmp_
         with pytest.raises(InputError, match="DDS domain 77 is in use by another graph") as caught:
             actions(description, values)
         assert str(first.pid) in str(caught.value)
-        assert "ROS_DOMAIN_ID" in str(caught.value)
+        assert "(ROS_DOMAIN_ID)" in str(caught.value)
         first.stdin.close()
         first.wait(30.0)
     assert actions(description, values)

@@ -50,14 +50,18 @@ def lock_path(domain: int) -> Path:
 
 
 @contextmanager
-def held(domain: int) -> Iterator[None]:
+def held(domain: int, remedy: str = "ROS_DOMAIN_ID, --domain") -> Iterator[None]:
     """Hold a domain; the system lets it go when the process ends, however it ends.
+
+    Args:
+        domain: DDS domain.
+        remedy: by what another one is chosen here.
 
     Raises:
         InputError: another graph holds it.
     """
     words = f"DDS domain {domain} is in use by another graph"
-    with _locked(lock_path(domain), words):
+    with _locked(lock_path(domain), words, remedy):
         clear_left_behind(domain)
         yield
 
@@ -70,7 +74,7 @@ def hold_for_good(domain: int) -> None:
     """
     if domain not in _for_good:
         with ExitStack() as stack:
-            stack.enter_context(held(domain))
+            stack.enter_context(held(domain, "ROS_DOMAIN_ID"))
             _for_good[domain] = stack.pop_all()
 
 
@@ -97,7 +101,7 @@ def _open(path: Path) -> TextIO:
 
 
 @contextmanager
-def _locked(path: Path, words: str) -> Iterator[None]:
+def _locked(path: Path, words: str, remedy: str = "ROS_DOMAIN_ID") -> Iterator[None]:
     try:
         file = _open(path)
     except OSError as error:
@@ -108,7 +112,7 @@ def _locked(path: Path, words: str) -> Iterator[None]:
         except BlockingIOError:
             raise InputError(
                 f"{words} (process {file.read().strip()}); stop it, or choose another domain"
-                " (ROS_DOMAIN_ID, --domain)"
+                f" ({remedy})"
             ) from None
         file.truncate(0)
         file.write(str(os.getpid()))
