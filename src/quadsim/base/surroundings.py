@@ -71,3 +71,8 @@ def free_port(bind: str = LOCALHOST, port: int = 0) -> int:
                 " --port"
             ) from None
         return int(probe.getsockname()[1])
+
+
+def load_words() -> str:
+    """How busy this machine is, for who ran out of time: the load of the last minute."""
+    return f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"

@@ -14,7 +14,7 @@ from typing import Any
 from quadsim._version import __version__
 from quadsim.base.files import share_dir
 from quadsim.base.python_processes import module_command
-from quadsim.base.surroundings import browser, installed_version, machine, versions
+from quadsim.base.surroundings import browser, installed_version, load_words, machine, versions
 from quadsim.cli.common import finish
 from quadsim.cli.options import AsJson, command
 
@@ -111,7 +111,11 @@ def probe_dds(timeout_s: float = PROBE_S) -> dict[str, Any]:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return {"works": False, "seconds": None, "reason": f"no message within {timeout_s:g} s"}
+        return {
+            "works": False,
+            "seconds": None,
+            "reason": f"no message within {timeout_s:g} s; {load_words()}",
+        }
     lines = done.stdout.split()
     if done.returncode == 0 and lines:
         return {"works": True, "seconds": float(lines[-1]), "reason": None}

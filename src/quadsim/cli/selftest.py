@@ -15,6 +15,7 @@ from typing import Any
 
 from quadsim.base.errors import QuadsimError
 from quadsim.base.python_processes import module_command
+from quadsim.base.surroundings import load_words
 from quadsim.cli.common import finish, one_line
 from quadsim.cli.options import AsJson, command
 
@@ -43,7 +44,9 @@ def quadsim(*args: str) -> dict[str, Any]:
             words, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
     except subprocess.TimeoutExpired:
-        raise TrialError(f"quadsim {args[0]} did not end within {PATIENCE_S:g} s") from None
+        raise TrialError(
+            f"quadsim {args[0]} did not end within {PATIENCE_S:g} s; {load_words()}"
+        ) from None
     if done.returncode != 0:
         said = done.stderr.strip().splitlines() or [f"status {done.returncode}"]
         raise TrialError(f"quadsim {args[0]}: {said[-1]}")
