@@ -8,8 +8,9 @@ NED, m and degrees (NKF1 of EKF2, EKF1 before). The estimate is ``odometry/ardup
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +49,23 @@ _CLOCKS = {"TimeUS": 1, "T": 1000, "TimeMS": 1000}
 Table = tuple[Stamps, Array]
 
 
+#: Why a range is not one to the ground (AP_RangeFinder: ROTATION_PITCH_270 looks down; status 4 is
+#: good).
+_UNUSED_RANGES = ("that do not look down", "without data")
+_PITCH_270, _GOOD_RANGE = 25, 4
+
+
+def _looks_down(message: Any, known: Collection[str], unused: dict[str, int]) -> bool:
+    """Whether a range is one to the ground; else it is counted."""
+    if "Orient" in known and message.Orient != _PITCH_270:
+        unused[_UNUSED_RANGES[0]] += 1
+        return False
+    if "Stat" in known and message.Stat != _GOOD_RANGE:
+        unused[_UNUSED_RANGES[1]] += 1
+        return False
+    return True
+
+
 def _gathered(path: Path, log: LogFile) -> dict[str, Table]:
     """Stamps and columns of what is wanted."""
     readers = need("pymavlink.DFReader", path)
@@ -56,7 +74,7 @@ def _gathered(path: Path, log: LogFile) -> dict[str, Table]:
         head = file.read(len(_BINARY))
     if head not in (_BINARY, _TEXT):
         raise InputError(f"{path}: no DataFlash log: it does not begin with a format")
-    reader = None
+    reader, unused = None, dict.fromkeys(_UNUSED_RANGES, 0)
     try:
         kind = readers.DFReader_binary if head == _BINARY else readers.DFReader_text
         reader = kind(str(path), zero_time_base=True)
@@ -67,6 +85,8 @@ def _gathered(path: Path, log: LogFile) -> dict[str, Table]:
                 continue
             known = message.get_fieldnames()
             if any(getattr(message, which) != 0 for which in _WHICH if which in known):
+                continue
+            if name == "RFND" and not _looks_down(message, known, unused):
                 continue
             wanted, clock = _WANTED[name], next((each for each in _CLOCKS if each in known), None)
             if clock is not None and set(wanted) <= set(known):
@@ -79,6 +99,7 @@ def _gathered(path: Path, log: LogFile) -> dict[str, Table]:
     finally:
         if reader is not None:
             reader.close()
+    log.notes.extend(f"RFND: {n} ranges {why}: left out" for why, n in unused.items() if n)
     tables = {}
     for name, found in rows.items():
         if found:

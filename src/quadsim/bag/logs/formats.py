@@ -20,7 +20,7 @@ from quadsim.bag.logs.log_file import LogFile
 from quadsim.base.errors import InputError, QuadsimError
 
 #: So many bytes of a file are looked at.
-HEAD_BYTES = 64
+HEAD_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class LogFormat:
 
 def _is_tum(path: Path, head: bytes) -> bool:
     """Whether a text begins with a comment or a stamp, as TUM's trajectories do."""
-    return path.suffix in (".tum", ".txt") and head[:1] in b"#0123456789" and b"," not in head
+    return path.suffix in (".tum", ".txt") and head[:1] in b"#0123456789" and b"," not in head[:64]
 
 
 def _is_tlog(path: Path, head: bytes) -> bool:
@@ -80,7 +80,7 @@ FORMATS = (
     LogFormat(
         "blackbox",
         "Betaflight blackbox log",
-        lambda _, head: head.startswith(b"H Product:Blackbox"),
+        lambda _, head: b"H Product:Blackbox" in head,
     ),
     LogFormat("tlog", "MAVLink telemetry log", _is_tlog),
     LogFormat("tum", "TUM trajectory", _is_tum),

@@ -2,28 +2,61 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
-from scipy import io
+from numpy.typing import NDArray
 
 from quadsim.bag.logs.columns import Table, map_of, to_log
 from quadsim.bag.logs.log_file import LogFile
 from quadsim.base.errors import InputError
 
+#: Writes the matrices of a MATLAB file as .npz, in a process of its own: damage in one can make
+#: scipy's reader end the process.
+_READER = """
+import sys, numpy, scipy.io
+found = {k: v for k, v in scipy.io.loadmat(sys.argv[1]).items() if isinstance(v, numpy.ndarray)}
+fit = {k: v for k, v in found.items() if v.ndim == 2 and v.dtype.kind in "fiu"}
+numpy.savez(sys.argv[2], **{f"_{k}": v for k, v in fit.items()})
+"""
+_LONGEST_S = 60.0
+
+
+def _content(path: Path) -> dict[str, NDArray[Any]]:
+    """Matrices of a file by their names.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    with TemporaryDirectory(prefix="quadsim-mat-") as folder:
+        target = Path(folder) / "content.npz"
+        call = [sys.executable, "-I", "-c", _READER, str(path), str(target)]
+        try:
+            done = subprocess.run(
+                call, check=False, capture_output=True, text=True, timeout=_LONGEST_S
+            )
+            why = (done.stderr.strip().splitlines() or [f"its reader ended by {done.returncode}"])[
+                -1
+            ]
+        except subprocess.TimeoutExpired:
+            why = f"not read within {_LONGEST_S:g} s"
+        if not target.is_file() or why.startswith("its reader ended by -"):
+            raise InputError(
+                f"{path}: no MATLAB file of version 5 to 7.2 ({why}); save it with -v7"
+            )
+        with np.load(target) as found:
+            return {name[1:]: found[name] for name in found.files}
+
 
 def read(path: Path, columns: str) -> LogFile:
     """Read a MATLAB file by a column map; vectors of one length make a table by their names."""
-    try:
-        content = io.loadmat(str(path))
-    except (ValueError, NotImplementedError, OSError, TypeError) as error:
-        raise InputError(
-            f"{path}: no MATLAB file of version 5 to 7.2 ({error}); save it with -v7"
-        ) from None
+    content = _content(path)
     tables, vectors = {}, {}
     for name, value in content.items():
-        if not isinstance(value, np.ndarray) or value.ndim != 2 or value.dtype.kind not in "fiu":
-            continue
         if min(value.shape) == 1:
             vectors[name] = value.ravel()
         else:

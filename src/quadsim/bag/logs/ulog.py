@@ -155,6 +155,12 @@ def read(path: Path, columns: str) -> LogFile:
     if found.dropouts:
         lost_ms = sum(gap.duration for gap in found.dropouts)
         log.notes.append(f"{path}: {len(found.dropouts)} gaps of {lost_ms} ms were not logged")
+    for name in ("vehicle_gps_position", "sensor_gps"):
+        for each in found.data_list:
+            height = each.data.get("alt_ellipsoid")
+            if each.name == name and height is not None and not height.any() and "alt" in each.data:
+                each.data["alt_ellipsoid"] = each.data["alt"]
+                log.notes.append(f"{name}: alt_ellipsoid is always 0: alt, above sea, is taken")
     topics = {each.name: rows_of(each.data) for each in found.data_list if each.multi_id == 0}
     _add_sensors(log, topics)
     _add_motion(log, topics, "odometry/px4", "")
