@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
-from spectra import Spectrum, aliased_hz, compare, levels, welch
+from spectra import Spectrum, compare, levels, welch
 
 RATE_HZ = 120.0
 
@@ -79,13 +79,6 @@ def test_a_wandering_line_keeps_its_power():
     assert line.amplitude == pytest.approx(0.6, rel=0.02)
     assert line.low_hz == pytest.approx(30.0, abs=2.0)
     assert line.high_hz == pytest.approx(40.0, abs=2.0)
-
-
-def test_the_spectrum_of_a_sampled_sine_is_where_the_alias_says():
-    for frequency_hz in (10.0, 59.0, 61.0, 95.0, 119.0, 190.0, 236.0, 300.0):
-        spectrum = welch(sine(6_000, frequency_hz, 1.0), RATE_HZ)
-        peak_hz = spectrum.frequency_hz[np.argmax(spectrum.density[:, 0])]
-        assert aliased_hz(frequency_hz, RATE_HZ) == pytest.approx(peak_hz, abs=0.5)
 
 
 def test_axes_are_apart_and_ratios_are_those_of_deviations():

@@ -5,6 +5,7 @@ Its up axis does not count, as in Gazebo. Faces with more corners become fans; l
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element  # the type alone
@@ -12,6 +13,7 @@ from xml.etree.ElementTree import Element  # the type alone
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.base.elementary import cos, sin
 from quadsim.base.xml import parse
 
 #: Most nodes, one inside another.
@@ -88,10 +90,10 @@ def _step(element: Element) -> Numbers:
         step[:3, :3] = np.diag(_numbers(element))
     elif element.tag == "rotate":  # Rodrigues' formula
         x, y, z, angle_deg = _numbers(element)
-        axis = np.array([x, y, z]) / (np.linalg.norm([x, y, z]) or 1.0)
+        axis = np.array([x, y, z]) / (math.sqrt(x * x + y * y + z * z) or 1.0)
         across = np.cross(np.eye(3), -axis)
-        angle = np.radians(angle_deg)
-        step[:3, :3] += np.sin(angle) * across + (1.0 - np.cos(angle)) * (across @ across)
+        angle = math.radians(angle_deg)
+        step[:3, :3] += sin(angle) * across + (1.0 - cos(angle)) * (across @ across)
     return step
 
 

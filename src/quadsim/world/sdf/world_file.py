@@ -141,7 +141,8 @@ def load_world(path: Path) -> World:
         InputError: with the file, the element and what is allowed.
     """
     root, world, place = _world_in(path)
-    turn = Pose(q_AB=from_euler(0.0, 0.0, _heading_rad(root, world, place)))
+    heading_rad = _heading_rad(root, world, place)
+    turn = Pose(q_AB=plain(from_euler)(0.0, 0.0, heading_rad))
     reader = _Reader(path)
     frames = Frames(world, place, reader.model_in)
     reader.read_models(world, turn, frames, place, 0)
@@ -158,7 +159,7 @@ def load_world(path: Path) -> World:
         wind_W_mps=None if wind is None else _optional_vector(wind, "linear_velocity", place, turn),
         datum=_datum_of(world, place),
         frames={name: turn @ pose for name, pose in frames.all().items()},
-        heading_deg=round(math.degrees(yaw_of(turn.q_AB)), 9),
+        heading_deg=round(math.degrees(plain(yaw_of)(turn.q_AB)), 9),
     )
 
 
@@ -169,7 +170,8 @@ def load_frames(path: Path) -> dict[str, Pose]:
         InputError: as :func:`load_world`.
     """
     root, world, place = _world_in(path)
-    turn = Pose(q_AB=from_euler(0.0, 0.0, _heading_rad(root, world, place)))
+    heading_rad = _heading_rad(root, world, place)
+    turn = Pose(q_AB=plain(from_euler)(0.0, 0.0, heading_rad))
     frames = Frames(world, place, _Reader(path).model_in).all()
     return {name: turn @ pose for name, pose in frames.items()}
 
