@@ -174,6 +174,7 @@ class ClosedLoop:
             scenario.environment.ground_height_m,
             scenario.autopilot.position,
         )
+        self.manager.estimate.awaited = self._awaited
         self._switches = sorted(scenario.file.switch_at_s)
         self._half_beam_rad = half_beam_rad(scenario)
         self._ranges = 0
@@ -276,6 +277,11 @@ class ClosedLoop:
         self._vehicles.advance(self.stamp_ns, until_ns)
         self.notice(until_ns)
 
+    def _awaited(self) -> str:
+        """What the filter that is flown on waits for, in words."""
+        ours = self.flies_on == "eskf" and not self.use_truth
+        return awaited(self._states["line"][0]) if ours else ""
+
     def decide(self) -> None:
         """Begin a mission tick: what the mission wishes goes into the state."""
         if self._switches and self.stamp_ns >= self._switches[0] * 1e9:
@@ -291,8 +297,6 @@ class ClosedLoop:
         if not self.use_truth and (frozen != self._frozen or not manager.armed):
             self._frozen = frozen
             manager.take_rejected(rejected_sensors(self._filters[0]), repeating_sensors(frozen))
-            if self.flies_on == "eskf":
-                manager.estimate.awaited = awaited(self._states["line"][0])
         self._script.give(manager, stamp_ns)
         sticks = self._pilot(self) if self._pilot is not None else None
         if sticks is not None:

@@ -49,7 +49,7 @@ def refused(rig: Rig) -> str:
 def test_a_bad_estimate_is_why_it_did_not_arm(verdict):
     rig = Rig(ITEMS)
     rig.manager.estimate.watches["verdict"] = rig.manager.estimate.verdict = verdict
-    rig.manager.estimate.awaited = "waits for a GNSS fix"
+    rig.manager.estimate.awaited = lambda: "waits for a GNSS fix"
     words = refused(rig)
     assert words.startswith(f"it did not arm: {VERDICTS[verdict]}")
     assert ("waits for a GNSS fix" in words) == (verdict == MISSING)

@@ -8,6 +8,7 @@ explain, a position that goes where the velocity does not, a vehicle that stays 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -266,7 +267,7 @@ class EstimateCheck:
         growth_m: of the deviation of the position over the usual one.
         sigma_m, sigma_z_m: that deviation, and the height's.
         yaw_sigma: (1,) of the heading, rad.
-        awaited: what the estimator says that it waits for, to start or for a heading.
+        awaited: gives what the estimator waits for, to start or for a heading, in words.
     """
 
     def __init__(self, params: FlightParams) -> None:
@@ -275,7 +276,7 @@ class EstimateCheck:
         self.watches["verdict"] = MISSING
         self.yaw_sigma = self.watches["yaw_sigma"]  # a view: finding a field takes longer
         self.odometries: Any = None
-        self.awaited = ""
+        self.awaited: Callable[[], str] = str
         self._keep((MISSING, 0.0, ZERO, ZERO, 0.0, 0.0, 0.0, 0.0))
 
     def _keep(self, observation: Observation) -> None:
@@ -308,8 +309,8 @@ class EstimateCheck:
             charge: of the battery, 0 to 1; NaN where it is not known.
         """
         watch, limits = self.watches[0], self._arming
-        if watch.verdict == MISSING and self.awaited:
-            return f"{self.words}: {self.awaited}"
+        if watch.verdict == MISSING:
+            return ": ".join(filter(None, (self.words, self.awaited())))
         if watch.verdict != GOOD:
             return self.words
         speed = math.hypot(*watch.v_W.tolist())
@@ -324,8 +325,9 @@ class EstimateCheck:
         )
         for words, (value, limit, unit) in zip(ARMING_CHECKS, values, strict=True):
             if value > limit:
-                more = f"; {self.awaited}" if self.awaited and "yaw" in words else ""
-                return f"{words}: {float(value):.3g} {unit}, at most {limit:g}{more}"
+                found = f"{words}: {float(value):.3g} {unit}, at most {limit:g}"
+                why = self.awaited() if "yaw" in words else ""
+                return "; ".join(filter(None, (found, why)))
         if charge < limits.charge:
             return f"battery low: {100.0 * charge:.0f} %, at least {100.0 * limits.charge:g}"
         return None

@@ -236,7 +236,7 @@ class Reference:
         if ASIDE_SHARE * math.hypot(*a) * duration_s * duration_s > MOST_ASIDE_M:
             start = (p, v, ZERO, yaw_now, yaw_rate)
         if lift_mps > 0.0 and duration_s > SLOW_LEG_S:
-            start = (p, (v[0], v[1], lift_mps), a, yaw_now, yaw_rate)
+            start = (p, (v[0], v[1], lift_mps), *start[2:])
         self._begin_leg(start, goal_W, yaw, duration_s)
 
     def reach(self, start: Motion, goal_W: Vec3, yaw: float, duration_s: float) -> None:

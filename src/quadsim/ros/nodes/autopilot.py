@@ -321,7 +321,7 @@ class AutopilotNode(QuadsimNode):
         for status in message.status:
             if status.name == estimator:
                 values = values_of(status)
-                self.manager.estimate.awaited = values.get("awaited", "")
+                self.manager.estimate.awaited = partial(str, values.get("awaited", ""))
                 rejected, repeating = values.get("rejected", ""), values.get("repeating", "")
                 self.manager.take_rejected(
                     [rejected] if rejected else [], repeating.split(", ") if repeating else []
