@@ -318,9 +318,10 @@ def read_text(path: Path, text: str, content: Any) -> Figures:
         return read_python(text, where)
     if _SET.search(text) or re.search(r"\bCA_ROTOR\d+_P", text):
         return read_px4(text, where)
-    if not isinstance(content, Mapping):
+    if not isinstance(content, Mapping) and "mass" in text:
         return read_python(text, where)
-    parts = [content, *(part for part in content.values() if isinstance(part, Mapping))]
+    whole = content if isinstance(content, Mapping) else {}
+    parts = [whole, *(part for part in whole.values() if isinstance(part, Mapping))]
     for part in parts:
         if "CT0s" in part:
             return read_hector(part, where)
