@@ -20,7 +20,7 @@ from quadsim.base.compiled import Array
 from quadsim.base.parameters import pack
 from quadsim.base.records import ODOMETRY
 from quadsim.estimation.eskf.alignment import mount
-from quadsim.estimation.eskf.heading import LEAST_LEVEL
+from quadsim.estimation.eskf.heading import tells_heading
 from quadsim.estimation.eskf.input_validation import offer
 from quadsim.estimation.eskf.layout import (
     ANTENNA,
@@ -374,17 +374,16 @@ def awaited(lines: Any) -> str:
     line = lines[0]
     state, params = line["state"], line["params"]
     window, start = state["alignment"], params["start"]
-    m_W = params["magnetic_field_W_T"].tolist()
-    tells_heading = math.hypot(*m_W[:2]) >= LEAST_LEVEL * math.hypot(*m_W)
+    points = tells_heading(tuple(params["magnetic_field_W_T"].tolist()))
     if state["running"]:
-        return "" if tells_heading else STEEP
+        return "" if points else STEEP
     if not window["imu_count"]:
         return "waits for the IMU" + _refusals(line, IMU)
     waited_s = (state["stamp_ns"] - window["start_ns"]) * 1e-9
     needs = (
         (GNSS_POSITION, start["require_gnss"], window["fix_count"], "a GNSS fix", "require_gnss"),
         (
-            MAGNETIC_FIELD, start["require_heading"] and tells_heading, window["field_count"],
+            MAGNETIC_FIELD, start["require_heading"] and points, window["field_count"],
             "the magnetic field", "require_heading",
         ),
     )  # fmt: skip
