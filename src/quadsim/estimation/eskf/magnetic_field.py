@@ -126,6 +126,24 @@ def misfit_variance(state: Eskf, field_W: Vec3, before_ns: int) -> float:
 
 
 @kernel
+def open_heading_variance(state: Eskf, before_ns: int) -> float:
+    """Variance that an open heading and an open tilt give a heading together, rad^2.
+
+    The term of second order: a tilt in the vertical plane of the field makes its horizontal part
+    longer or shorter, and a heading turns that. It stays as it is, and grows where the field is
+    steep.
+    """
+    east, north, up = vec3(state.field_W_T)
+    C = state.covariance
+    tilt = north * north * C[THETA, THETA] + east * east * C[THETA + 1, THETA + 1]
+    tilt -= 2.0 * east * north * C[THETA, THETA + 1]
+    horizontal2 = east * east + north * north
+    longer2 = up * up * tilt / (horizontal2 * horizontal2)
+    repeated = repetition(state.stamp_ns, before_ns, DISTURBANCE_S)
+    return float(C[THETA + 2, THETA + 2] * longer2 * repeated)
+
+
+@kernel
 def fuse_magnetic_field(
     state: Eskf,
     params: EstimatorParams,
@@ -160,7 +178,10 @@ def fuse_magnetic_field(
     before_ns, state.field_ns = state.field_ns, state.stamp_ns
     field_W = rotate(quat(state.q_WS), subtract(m_S, vec3(state.field_bias_S_T)))
     points = tells_heading(vec3(params.magnetic_field_W_T))
-    misfit2 = misfit_variance(state, field_W, before_ns) if points else 0.0
+    misfit2 = 0.0
+    if points:
+        misfit2 = misfit_variance(state, field_W, before_ns)
+        misfit2 += open_heading_variance(state, before_ns)
     result = fuse_magnetic_heading(state, params, m_S, heading_variance, misfit2)
     dt_s = min((state.stamp_ns - before_ns) * 1e-9, 1.0)
     if result == ACCEPTED:
