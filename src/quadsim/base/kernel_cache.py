@@ -66,9 +66,9 @@ def sources_digest(path: Path) -> str:
     return content.hexdigest()
 
 
-#: Time after which kernels of older sources are removed. A process that still runs them may want
-#: to add one.
-OLD_S = 3600.0
+#: Kernels of other sources are removed once nobody has loaded them for this time: other versions
+#: that are installed, and other branches, share the folder.
+OLD_S = 3 * 86400.0
 #: Folders that exist and can be written.
 _WRITABLE: set[str] = set()
 
@@ -94,6 +94,7 @@ class SourcesLocator(UserProvidedCacheLocator):
     def __init__(self, py_func: Any, py_file: str) -> None:
         super().__init__(py_func, py_file)  # type: ignore[no-untyped-call]
         self._cache_path = _folder(self._cache_path, py_func.__module__, Path(py_file))
+        note_use(self._cache_path)
 
     def ensure_cache_path(self) -> None:
         """Make the folder, once in a process, and remove those of older sources."""
@@ -110,8 +111,15 @@ class SourcesLocator(UserProvidedCacheLocator):
         return sources_digest(Path(self._py_file))
 
 
+@cache
+def note_use(folder: str) -> None:
+    """Note in the folder's time that its kernels are loaded."""
+    with suppress(OSError):
+        os.utime(folder)
+
+
 def remove_old(folder: Path) -> None:
-    """Remove the folders beside this one that nothing was added to for :data:`OLD_S`."""
+    """Remove the folders beside this one that nobody has used for :data:`OLD_S`."""
     for other in folder.parent.iterdir():
         with suppress(OSError):  # another process removes it too
             if other != folder and time.time() - other.stat().st_mtime > OLD_S:

@@ -12,6 +12,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
@@ -24,6 +25,8 @@ BASELINES = {
     "aarch64": ("generic", ""),
 }
 CPUINFO = Path("/proc/cpuinfo")
+#: Packages of the compiler, and the file that tells their version.
+COMPILERS = {"numba": "_version.py", "llvmlite": "_version.py", "numpy": "version.py"}
 #: Room that the kernels of all commands take.
 NEEDED_BYTES = 200_000_000
 
@@ -37,8 +40,24 @@ def _sources_digest() -> str:
     return digest.hexdigest()
 
 
+def _compiler_digest() -> str:
+    """SHA-256 of what kernels depend on besides their sources, as text that needs no import.
+
+    Numba tells kernels of other processors apart itself.
+    """
+    digest = hashlib.sha256(sys.version.encode())
+    for package, file in COMPILERS.items():
+        spec = find_spec(package)
+        for place in (spec and spec.submodule_search_locations) or ():
+            with suppress(OSError):
+                digest.update((Path(place) / file).read_bytes())
+    return digest.hexdigest()
+
+
 def choose_folder() -> None:
-    """Tell Numba its folder: one for each place where the package lies; a user's stays.
+    """Tell Numba its folder: one for all installations with one compiler; a user's stays.
+
+    In it :mod:`quadsim.base.kernel_cache` keeps kernels by the content of their sources.
 
     Numba reads the variables when it is first imported; after that this changes nothing.
 
@@ -49,9 +68,8 @@ def choose_folder() -> None:
         if "NUMBA_CACHE_DIR" in os.environ:
             refuse_if_unsafe(Path(os.environ["NUMBA_CACHE_DIR"]))
         return
-    key = hashlib.sha256(f"{PACKAGE} {sys.version}".encode()).hexdigest()
     os.environ.setdefault("NUMBA_CACHE_LOCATOR_CLASSES", "quadsim.base.kernel_cache.SourcesLocator")
-    name, chosen = f"kernels-{key[:16]}", os.environ.get("NUMBA_CACHE_DIR")
+    name, chosen = f"kernels-{_compiler_digest()[:16]}", os.environ.get("NUMBA_CACHE_DIR")
     given = os.environ.get("XDG_CACHE_HOME")  # others may be meant to read it
     try:
         folder = Path(chosen or Path(given or Path.home() / ".cache") / "quadsim" / name)
@@ -153,8 +171,8 @@ def use_shipped(folder: Path) -> None:
     if processor is None:
         return
     facts = SHIPPED.stat()
-    mark, content = folder / "shipped", f"{facts.st_size} {facts.st_mtime_ns}"
-    if not mark.is_file() or mark.read_text() != content:
+    mark = folder / f"shipped-{facts.st_size}-{facts.st_mtime_ns}"
+    if not mark.is_file():
         import lzma  # here, as these take 10 ms to import
         from io import BytesIO
         from zipfile import ZipFile
@@ -162,7 +180,7 @@ def use_shipped(folder: Path) -> None:
         try:
             with ZipFile(BytesIO(lzma.decompress(SHIPPED.read_bytes()))) as archive:
                 archive.extractall(folder)
-            mark.write_text(content)
+            mark.touch()
             set_filled()
         except OSError:
             return  # nothing can be written there
@@ -281,16 +299,20 @@ def _is_own_group(number: int) -> bool:
 # ---- what is in it -----------------------------------------------------------------------------
 
 
+def _filled_mark() -> Path:
+    """The file that says that the folder holds the kernels of these sources."""
+    return Path(os.environ.get("NUMBA_CACHE_DIR", "/")) / f"sources-{_sources_digest()[:16]}"
+
+
 def is_filled() -> bool:
     """Whether the folder holds the kernels of these sources."""
-    mark = Path(os.environ.get("NUMBA_CACHE_DIR", "/")) / "sources"
-    return mark.is_file() and mark.read_text() == _sources_digest()
+    return _filled_mark().is_file()
 
 
 def set_filled() -> None:
     """Note that the folder holds them now; nothing is noted where there is none."""
-    folder = os.environ.get("NUMBA_CACHE_DIR")
-    if folder:
+    if "NUMBA_CACHE_DIR" in os.environ:
         with suppress(OSError):
-            Path(folder).mkdir(parents=True, exist_ok=True)
-            (Path(folder) / "sources").write_text(_sources_digest())
+            mark = _filled_mark()
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            mark.touch()

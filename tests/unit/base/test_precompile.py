@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -150,3 +151,24 @@ def test_what_forks_the_nodes_has_loaded_only_what_every_graph_needs():
                 "scipy.ndimage"}  # fmt: skip
     assert "quadsim.ros.nodes.mixer" in imported
     assert not needless & set(imported)
+
+
+def test_a_second_installation_of_the_same_sources_compiles_nothing(tmp_path):
+    code = "from quadsim.geometry.rotation import normalize as f; f((1.0, 0.0, 0.0, 0.0)); "
+    code += (
+        "print(f.stats.cache_hits.total(), f.stats.cache_misses.total(), f.__code__.co_filename)"
+    )
+    found = []
+    for name in ("first", "second"):
+        copy = tmp_path / name / "quadsim"
+        skipped = shutil.ignore_patterns("*.xz", "__pycache__")
+        shutil.copytree(kernel_folder.PACKAGE, copy, ignore=skipped)
+        env = {**os.environ, "PYTHONPATH": str(copy.parent), "XDG_CACHE_HOME": str(tmp_path)}
+        env.pop("NUMBA_CACHE_DIR", None)
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+        )
+        hits, misses, file = done.stdout.split()
+        assert file.startswith(str(copy))
+        found.append((int(hits), int(misses)))
+    assert found == [(0, 1), (1, 0)]
