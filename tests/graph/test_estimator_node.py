@@ -149,10 +149,10 @@ def test_frames_silence_and_parameters_in_flight(bench, capfd):
     assert len(values["gnss_position_innovation"].split()) == 3
     assert "range_nis" not in values  # no such sensor here
 
-    answer = ask(bench, noise__gyro_density=0.02, gate__recovery_s=3.0)
+    answer = ask(bench, noise__gyro_density=0.02, gate__range_max_m=3.0)
     assert answer.successful, answer.reason
     assert node.filter.params.noise.gyro_density == 0.02
-    assert float(node.filter._lines[0]["params"]["gate"]["recovery_s"]) == 3.0
+    assert float(node.filter._lines[0]["params"]["gate"]["range_max_m"]) == 3.0
     answer = ask(bench, noise__gyro_density=0.03, mount__imu_position_B_m=[0.0, 0.0, 0.2])
     assert not answer.successful
     assert answer.reason == (

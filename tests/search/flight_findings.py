@@ -124,12 +124,12 @@ def judge_end(log: FlightLog) -> Findings:
 def fly(content: Mapping[str, Any]) -> Findings:
     """Fly a scenario's content on the error-state filter, and judge it."""
     loop = ClosedLoop(scenario_of(content))
-    recovery_s, state = loop.scenario.estimator.gate.recovery_s, loop.state["line"]["state"][0]
+    state = loop.state["line"]["state"][0]
     fine: list[tuple[int, bool]] = [(0, True)]
 
     def look(now: ClosedLoop) -> bool:
         if now.stamp_ns - fine[-1][0] >= LOOK_S * 1e9:
-            fine.append((now.stamp_ns, filter_status(state, recovery_s) == "running"))
+            fine.append((now.stamp_ns, filter_status(state) == "running"))
         return not now.manager.armed and 0.0 < now.stamp_ns * 1e-9 - NOT_ARMED_S < 1.0
 
     try:

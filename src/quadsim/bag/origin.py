@@ -14,7 +14,7 @@ from quadsim._version import __version__
 from quadsim.bag.metadata import FIELD
 from quadsim.bag.reading import Bag, open_bag
 from quadsim.base.errors import InputError
-from quadsim.base.parameters import from_mapping, read_yaml_text
+from quadsim.base.parameters import from_mapping, read_yaml_text, without_unknown
 from quadsim.base.surroundings import machine, versions
 from quadsim.estimation.eskf.parameters import EstimatorParams
 
@@ -102,6 +102,8 @@ def _changed(then: Mapping[str, object], now: Mapping[str, object]) -> list[str]
 def estimator_of(bag: Bag) -> EstimatorParams | None:
     """Parameters of the estimator that flew, as a bag states them; None if it does not.
 
+    Keys of another version are left out, which the bag's notes say.
+
     Raises:
         InputError: they are none of this version.
     """
@@ -111,6 +113,7 @@ def estimator_of(bag: Bag) -> EstimatorParams | None:
     where = f"{bag.path}: {SCENARIO_YAML}"
     content = read_yaml_text(text, where)
     values = content.get("estimator") if isinstance(content, Mapping) else None
+    values = without_unknown(EstimatorParams, values, "estimator", bag.notes)
     return from_mapping(EstimatorParams, values, f"{where}: estimator")
 
 
@@ -133,7 +136,7 @@ def origin_of(path: Path) -> Origin:
         )
     version = custom.get(QUADSIM, "")
     try:
-        scenario, files = scenario_from_text(text, f"{path}: {SCENARIO_YAML}")
+        scenario, notes = scenario_from_text(text, f"{path}: {SCENARIO_YAML}")
         then = _object(custom.get(VERSIONS, "{}"))
         processor = _object(custom.get(MACHINE, "{}")).get("processor")
     except InputError as error:
@@ -145,7 +148,6 @@ def origin_of(path: Path) -> Origin:
         raise InputError(
             f"{path}: {VERSIONS}, {MACHINE}: no JSON objects in its metadata"
         ) from None
-    notes = _changed(then, versions())
+    notes += _changed(then, versions())
     notes += _changed({"processor": processor}, machine())
-    notes += [f"{name} is not the file that was flown in" for name in files]
     return Origin(scenario, custom.get(DIGEST, ""), notes)

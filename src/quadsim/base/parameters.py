@@ -178,6 +178,21 @@ def from_mapping(cls: type[P], mapping: object, where: str) -> P:
         raise InputError(f"{where}: {error}") from None
 
 
+def without_unknown(cls: type[Any], values: object, where: str, notes: list[str]) -> object:
+    """A recorded mapping without the keys that the class no longer has; ``notes`` names each."""
+    if not isinstance(values, Mapping):
+        return values
+    found, hints = {}, _hints(cls)
+    for key, value in values.items():
+        if key not in hints:
+            notes.append(f"{where}: {key} ({shown(value)}) is no key of this version: left out")
+        elif dataclasses.is_dataclass(kind := hints[key][0]):
+            found[key] = without_unknown(cast("type[Any]", kind), value, f"{where}.{key}", notes)
+        else:
+            found[key] = value
+    return found
+
+
 class _Loader(yaml.SafeLoader):
     """Safe loading in which 1e-3 is a number, as YAML 1.2 and every reader expect."""
 

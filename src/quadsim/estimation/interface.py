@@ -53,7 +53,7 @@ from quadsim.estimation.eskf.measurement_buffer import (
     new_timeline,
 )
 from quadsim.estimation.eskf.outputs import line_odometry, pose_covariance, twist_covariance
-from quadsim.estimation.eskf.parameters import EstimatorParams
+from quadsim.estimation.eskf.parameters import RECOVERY_S, EstimatorParams
 from quadsim.estimation.eskf.repetition import SOURCES
 from quadsim.estimation.eskf.update import GNSS_TIME_REACH_S
 from quadsim.estimation.messages import Messages
@@ -343,22 +343,22 @@ def rejected_sensors(state: Any) -> list[str]:
     return [SENSORS[sensor] for sensor in NEEDED if in_row[sensor] >= 3]
 
 
-def filter_status(state: Any, recovery_s: float) -> str:
+def filter_status(state: Any) -> str:
     """What the filter says of itself.
 
     ``aligning``, ``running``, ``diverging`` while GNSS or the external pose is rejected at least
-    three times in a row, or ``rejects ...`` while another sensor has been for longer.
+    three times in a row, or ``rejects ...`` while another sensor has been for
+    ``RECOVERY_S``.
 
     Args:
         state: ESKF record.
-        recovery_s: time after which a rejection without a break is no chance.
     """
     if not state["running"]:
         return "aligning"
     in_row, since_ns = state["rejected_in_row"], state["rejected_since_ns"]
     if max(in_row[sensor] for sensor in HOLDING) >= 3:
         return "diverging"
-    lasting = (in_row >= 3) & (state["stamp_ns"] - since_ns > recovery_s * 1e9)
+    lasting = (in_row >= 3) & (state["stamp_ns"] - since_ns > RECOVERY_S * 1e9)
     refused = [name for name, is_refused in zip(SENSORS, lasting, strict=True) if is_refused]
     return f"rejects {', '.join(refused)}" if refused else "running"
 
@@ -496,7 +496,7 @@ class ErrorStateEkf(Estimator):
         ``gnss_time_counts`` whether the estimate rests on it.
         """
         state, gate = self.state, self.params.gate
-        status = filter_status(state, gate.recovery_s)
+        status = filter_status(state)
         repeating = ", ".join(repeating_sensors(int(self._lines[0].frozen)))
         if repeating and status not in ("aligning", "diverging"):
             status = f"repeats {repeating}"

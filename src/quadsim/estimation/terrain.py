@@ -35,6 +35,16 @@ from quadsim.geometry.rotation import quat, rotate
 from quadsim.geometry.vector import add, norm, scale, store, vec3
 from quadsim.world.scene.raycast_terrain import TerrainArrays, terrain_height
 
+#: Deviation of the ground from a plane beneath the beam, m.
+ROUGHNESS_M = 0.03
+#: Change of the slope along a metre of the way, 1/sqrt(m).
+SLOPE_WALK = 0.1
+#: Least error of the vertical velocity to count on, m/s.
+LEAST_DRIFT_MPS = 0.05
+#: Deviations beyond which a reading is an outlier, and outliers in a row that are a step.
+GATE_SIGMAS = 4.0
+STEP_OUTLIERS = 4.0
+
 #: Odometries that are remembered, for readings that arrive late; 1.3 s at 50 Hz.
 HISTORY = 64
 #: Longest time between two odometries over which the way is integrated, s.
@@ -93,43 +103,12 @@ class GroundParams:
     range_sigma_m: Annotated[
         float, Spec("deviation of a reading that states none", "m", gt=0.0, le=10.0)
     ] = 0.05
-    roughness_m: Annotated[
-        float, Spec("deviation of the ground from a plane beneath the beam", "m", ge=0.0, le=10.0)
-    ] = 0.03
-    slope_walk: Annotated[
-        float, Spec("change of the slope along a metre of the way", "1/sqrt(m)", gt=0.0, le=10.0)
-    ] = 0.1
     slope_sigma: Annotated[
         float, Spec("deviation of slopes that were not flown over", "1", gt=0.0, le=10.0)
     ] = 0.3
-    drift_mps: Annotated[
-        float, Spec("least error of the vertical velocity to count on", "m/s", ge=0.0, le=10.0)
-    ] = 0.05
-    gate: Annotated[
-        float, Spec("deviations beyond which a reading is an outlier", "1", gt=1.0, le=100.0)
-    ] = 4.0
-    outliers: Annotated[
-        float, Spec("outliers in a row that are a step of the ground", "1", ge=1.0, le=100.0)
-    ] = 4.0
-    timeout_s: Annotated[
-        float, Spec("time without a reading after which the ground is lost", "s", gt=0.0, le=60.0)
-    ] = 1.0
-    look_ahead_s: Annotated[
-        float, Spec("time ahead for which the way must be clear", "s", ge=0.0, le=60.0)
-    ] = 1.5
     agility_mps2: Annotated[
         float, Spec("vertical acceleration to count on", "m/s^2", gt=0.0, le=50.0)
     ] = 3.0
-    reach_m: Annotated[
-        float, Spec("distance to which the learned slope is believed", "m", gt=0.0, le=1000.0)
-    ] = 15.0
-    lost_climb_mps: Annotated[
-        float, Spec("climb while no reading comes at all", "m/s", ge=0.0, le=10.0)
-    ] = 0.3
-    lost_climb_m: Annotated[float, Spec("most that is climbed so", "m", ge=0.0, le=1000.0)] = 5.0
-    lost_speed_mps: Annotated[
-        float, Spec("fastest over ground that is not seen", "m/s", gt=0.0, le=100.0)
-    ] = 1.5
 
 
 @kernel
@@ -172,7 +151,7 @@ def _move(
     for i in range(3):
         c[i, 0] += east * c[i, 1] + north * c[i, 2]
     c[0, 0] += drift2
-    grown = params.slope_walk * params.slope_walk * hypot(east, north)
+    grown = SLOPE_WALK * SLOPE_WALK * hypot(east, north)
     most = params.slope_sigma * params.slope_sigma
     for k in range(1, 3):
         c[k, k] += grown
@@ -205,7 +184,7 @@ def ground_motion(
         way = scale(0.5 * dt_s, add(vec3(ground.v_W), vec3(odometry.v_W)))
         store(ground.track, add(vec3(ground.track), way))
         if ground.known != 0:
-            drift2 = params[0].drift_mps ** 2 + odometry.v_variance[2]
+            drift2 = LEAST_DRIFT_MPS**2 + odometry.v_variance[2]
             drift2 *= VELOCITY_CORRELATION_S * dt_s
             _move(ground, params[0], way[0], way[1], drift2)
     ground.stamp_ns = odometry.stamp_ns
@@ -280,9 +259,9 @@ def _fit(
     a1 = c[1, 0] + east * c[1, 1] + north * c[1, 2]
     a2 = c[2, 0] + east * c[2, 1] + north * c[2, 2]
     s = a0 + east * a1 + north * a2 + r2
-    if error * error > params.gate * params.gate * s:
+    if error * error > GATE_SIGMAS * GATE_SIGMAS * s:
         ground.refused += 1
-        if ground.refused < params.outliers:
+        if ground.refused < STEP_OUTLIERS:
             return OUTLIER
         _forget(ground, params, error * error)
         a0, a1, a2 = c[0, 0], east * c[1, 1], north * c[2, 2]
@@ -367,7 +346,7 @@ def ground_range(
     # a tilt that is wrong by d moves the point by r d: along the plane as far as it slopes
     lever = hypot(way[0], way[1]) + range_m * hypot(slope[0], slope[1])
     tilt2 = ground.tilt_variances[j] * lever * lever
-    found = _fit(ground, p, east, north, height, stated + p.roughness_m**2 + tilt2)
+    found = _fit(ground, p, east, north, height, stated + ROUGHNESS_M**2 + tilt2)
     if found == TAKEN:
         ground.seen_ns = stamp_ns
     return found

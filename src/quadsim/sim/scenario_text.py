@@ -19,7 +19,13 @@ import yaml
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import find_world
-from quadsim.base.parameters import IsDataclass, from_mapping, read_yaml_text
+from quadsim.base.parameters import (
+    IsDataclass,
+    P,
+    from_mapping,
+    read_yaml_text,
+    without_unknown,
+)
 from quadsim.base.parts import parts_from, parts_out
 from quadsim.control.parameters import AutopilotParams
 from quadsim.estimation.eskf.parameters import EstimatorParams
@@ -118,7 +124,7 @@ def scenario_from_text(text: str, where: str) -> tuple[Scenario, list[str]]:
         where: what errors name.
 
     Returns:
-        The scenario, and names of files beside the text that are not as they were.
+        The scenario, and what is not as it was: files, and keys that this version has not.
 
     Raises:
         InputError: one line that names ``where``, the key and what is allowed.
@@ -127,19 +133,24 @@ def scenario_from_text(text: str, where: str) -> tuple[Scenario, list[str]]:
     wanted = ("name", "scenario", "vehicle", "sensors", "estimator", "autopilot", "mission")
     if not isinstance(content, Mapping) or any(key not in content for key in wanted):
         raise InputError(f"{where}: no whole scenario; expected the keys {', '.join(wanted)}, ...")
-    file = from_mapping(ScenarioFile, content["scenario"], f"{where}: scenario")
+    notes: list[str] = []
+
+    def part(cls: type[P], key: str, values: object) -> P:
+        return from_mapping(cls, without_unknown(cls, values, key, notes), f"{where}: {key}")
+
+    file = part(ScenarioFile, "scenario", content["scenario"])
     devices = {
-        kind: from_mapping(KINDS[kind], values, f"{where}: sensors: {kind}")
+        kind: part(KINDS[kind], f"sensors: {kind}", values)
         for kind, values in content["sensors"].items()
         if kind in KINDS
     }
     scenario = Scenario(
         name=str(content["name"]),
         file=file,
-        vehicle=from_mapping(VehicleParams, content["vehicle"], f"{where}: vehicle"),
+        vehicle=part(VehicleParams, "vehicle", content["vehicle"]),
         sensors={kind: params for kind, params in devices.items() if kind in SENSORS},
-        estimator=from_mapping(EstimatorParams, content["estimator"], f"{where}: estimator"),
-        autopilot=from_mapping(AutopilotParams, content["autopilot"], f"{where}: autopilot"),
+        estimator=part(EstimatorParams, "estimator", content["estimator"]),
+        autopilot=part(AutopilotParams, "autopilot", content["autopilot"]),
         items=tuple(
             _item_in(item, f"{where}: mission[{i}]") for i, item in enumerate(content["mission"])
         ),
@@ -156,4 +167,5 @@ def scenario_from_text(text: str, where: str) -> tuple[Scenario, list[str]]:
     check_scenario(scenario)
     now = _digests(file)
     then = content.get("files", {})
-    return scenario, [name for name, digest in then.items() if now.get(name) != digest]
+    changed = [name for name, digest in then.items() if now.get(name) != digest]
+    return scenario, notes + [f"{name} is not the file that was flown in" for name in changed]

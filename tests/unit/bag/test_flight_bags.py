@@ -362,8 +362,11 @@ def test_what_is_not_as_it_was_is_said(tmp_path, flown):
     assert "recorded over DDS" in words
     text = run_facts(flown.scenario)["scenario_yaml"].replace("mass_kg:", "weight:")
     path = doubled(tmp_path / "odd", flown, scenario_yaml=text, quadsim="0.0.1")
-    with pytest.raises(InputError, match=r"unknown key 'weight'.*of quadsim 0\.0\.1, this is"):
+    with pytest.raises(InputError, match=r"key 'mass_kg' is missing.*of quadsim 0\.0\.1, this is"):
         origin_of(path)
+    text = run_facts(flown.scenario)["scenario_yaml"].replace("chi2_1:", "jump: 2.0\n    chi2_1:")
+    noted = origin_of(doubled(tmp_path / "older", flown, scenario_yaml=text)).notes
+    assert noted == ["estimator.gate: jump (2.0) is no key of this version: left out"]
     path = doubled(tmp_path / "none", flown, scenario_yaml="")
     with pytest.raises(InputError, match="kept no scenario_yaml"):
         origin_of(path)
@@ -423,7 +426,7 @@ def test_a_world_that_is_another_is_named(tmp_path):
     file.write_text(f"world: {world}\nmission: [{{takeoff: {{}}}}, {{land: {{}}}}]\n")
     text = scenario_text(load_scenario(str(file)))
     world.write_text("<sdf version='1.9'><world name='b'/></sdf>")
-    assert scenario_from_text(text, "bag")[1] == [str(world)]
+    assert scenario_from_text(text, "bag")[1] == [f"{world} is not the file that was flown in"]
     world.unlink()
     with pytest.raises(InputError, match=r"world\.sdf: no such file"):
         scenario_from_text(text, "bag")

@@ -19,7 +19,12 @@ from quadsim.estimation.eskf.mechanisation import (
     mechanise,
     predict_or_align,
 )
-from quadsim.estimation.eskf.parameters import EstimatorParams, NoiseParams
+from quadsim.estimation.eskf.parameters import (
+    GAP_ACCEL_MPS2,
+    GAP_RATE_RADPS,
+    EstimatorParams,
+    NoiseParams,
+)
 from quadsim.estimation.eskf.propagation import propagate
 from quadsim.geometry.rotation import to_matrix
 
@@ -289,7 +294,7 @@ def test_a_gap_widens_the_covariance() -> None:
         )
     more = np.diag(gap.covariance) - np.diag(steady.covariance)
     lost_s = 0.19
-    accel, rate = params.gate.gap_accel_mps2, params.gate.gap_rate_radps
+    accel, rate = GAP_ACCEL_MPS2, GAP_RATE_RADPS
     # within 10 %: the period follows a long interval a little, one step instead of twenty
     assert more[THETA] == pytest.approx((rate * lost_s) ** 2, rel=0.1)
     assert more[V + 2] == pytest.approx((accel * lost_s) ** 2, rel=0.1)

@@ -10,7 +10,13 @@ from scipy.stats import chi2
 
 from quadsim.base.records import ODOMETRY
 from quadsim.control.parameters import FlightParams
-from quadsim.estimation.terrain import GROUND, GroundParams, heights_ahead, nearest_direction
+from quadsim.estimation.terrain import (
+    GROUND,
+    SLOPE_WALK,
+    GroundParams,
+    heights_ahead,
+    nearest_direction,
+)
 from quadsim.geometry.rotation import from_euler, quat, rotate
 from quadsim.mission.reference.ground import Ground, clear_mps
 from quadsim.world.scene.terrain import Heightmap, terrain_arrays
@@ -114,15 +120,13 @@ def test_errors_are_as_large_as_the_filter_says(sigma_m):
     for seed in range(8):
         random = np.random.default_rng(100 + seed)
         xs = np.arange(-5.0, 90.0, 0.5)
-        slopes = np.cumsum(0.05 * math.sqrt(0.5) * random.standard_normal(len(xs)))
+        slopes = np.cumsum(SLOPE_WALK * math.sqrt(0.5) * random.standard_normal(len(xs)))
         heights = np.cumsum(0.5 * slopes)
-        params = {"slope_walk": 0.05, "roughness_m": 1e-3, "drift_mps": 1e-3}
         flown = Flown(
             lambda x, y, xs=xs, heights=heights: float(np.interp(x, xs, heights)),
             sigma_m,
             (8.0, 0.0),
             seed=seed,
-            params=params,
         )
         for _ in range(4):
             flown.fly(2.0)

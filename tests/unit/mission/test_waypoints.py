@@ -15,7 +15,13 @@ from quadsim.base.records import MODE_POSITION
 from quadsim.control.parameters import FlightParams, PositionParams
 from quadsim.geometry.rotation import from_euler, quat, yaw_of
 from quadsim.mission.items import Goto, Takeoff, items_from
-from quadsim.mission.reference.ground import climb_s
+from quadsim.mission.reference.ground import (
+    GROUND_TIMEOUT_S,
+    LOST_CLIMB_M,
+    LOST_CLIMB_MPS,
+    LOST_SPEED_MPS,
+    climb_s,
+)
 from quadsim.mission.waypoint import ReturnHome, Waypoint
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.scenario import load_scenario
@@ -278,15 +284,15 @@ def test_without_a_reading_the_level_rises_gently_and_it_is_said():
     flight = Flight((Takeoff(height_m=5.0), goal), FAST).take_off().run(3.0)
     flight.sees = False
     z, begun = flight.p[2], len(flight.way)
-    flight.run(PARAMS.ground.timeout_s + 2.0)
+    flight.run(GROUND_TIMEOUT_S + 2.0)
     assert flight.messages("ground lost") == ["no reading: the height is held, slower"]
     assert flight.manager.status()["ground"] == "lost"
     way = np.array(flight.way[begun:])
-    climbed = PARAMS.ground.lost_climb_mps * 2.0
+    climbed = LOST_CLIMB_MPS * 2.0
     assert way[-1, 3] - z == pytest.approx(climbed, abs=0.1)
     flight.run(30.0)
-    assert flight.p[2] - z <= PARAMS.ground.lost_climb_m + 0.1
-    assert flight.speed_mps() < PARAMS.ground.lost_speed_mps + PARAMS.ground.lost_climb_mps
+    assert flight.p[2] - z <= LOST_CLIMB_M + 0.1
+    assert flight.speed_mps() < LOST_SPEED_MPS + LOST_CLIMB_MPS
     flight.sees = True
     flight.run(0.1)
     assert flight.messages("ground seen")

@@ -30,7 +30,7 @@ from quadsim.estimation.eskf.layout import (
     Eskf,
     V,
 )
-from quadsim.estimation.eskf.parameters import EstimatorParams
+from quadsim.estimation.eskf.parameters import RECOVERY_S, STILL_RATE_RADPS, EstimatorParams
 from quadsim.estimation.eskf.update import Sym3, rejected_for_s, update_scalar, update_vector
 from quadsim.geometry.rotation import (
     Quat,
@@ -44,6 +44,11 @@ from quadsim.geometry.rotation import (
 )
 from quadsim.geometry.vector import add, cross, scale, store, subtract, vec3
 from quadsim.world.earth.gravity import gravity_at
+
+#: Deviation of the rotor-drag model over a mean of 20 ms, m/s^2.
+DRAG_SIGMA_MPS2 = 0.5
+#: Deviation of the velocity of a vehicle that stands, m/s.
+ZERO_VELOCITY_SIGMA_MPS = 0.05
 
 #: Time over which the specific force is averaged for gravity's direction, and for the drag.
 GRAVITY_PERIOD_NS = 100_000_000
@@ -101,7 +106,7 @@ def fuse_external_attitude(state: Eskf, params: EstimatorParams, q_WB: Quat, noi
     rejected_s = max(
         rejected_for_s(state, EXTERNAL_POSITION), rejected_for_s(state, EXTERNAL_ATTITUDE)
     )
-    if has_position and rejected_s > params.gate.recovery_s:
+    if has_position and rejected_s > RECOVERY_S:
         state.recoveries += 1
         state.reason = REASON_EXTERNAL
         state.rejected_in_row[:] = 0
@@ -122,7 +127,7 @@ def fuse_zero_velocity(state: Eskf, params: EstimatorParams) -> int:
     """
     if state.running == 0:
         return IGNORED
-    sigma = params.noise.zero_velocity_sigma_mps
+    sigma = ZERO_VELOCITY_SIGMA_MPS
     variance = sigma * sigma
     H = state.H
     H[:, :] = 0.0
@@ -137,7 +142,7 @@ def fuse_zero_velocity(state: Eskf, params: EstimatorParams) -> int:
     H[:, :] = 0.0
     for i in range(3):
         H[i, BG + i] = 1.0
-    still = params.start.still_rate_radps
+    still = STILL_RATE_RADPS
     rate = add(vec3(state.w_variance), (still * still, still * still, still * still))
     innovation = subtract(vec3(state.w_S), vec3(state.gyro_bias_S))
     return update_vector(
@@ -226,7 +231,7 @@ def fuse_drag(state: Eskf, params: EstimatorParams, f_W: Vec3) -> int:
     air_W = subtract(vec3(state.v_W), (state.wind_W_mps[0], state.wind_W_mps[1], 0.0))
     air_B, f_B = unrotate(q_WB, air_W), unrotate(q_WB, f_W)
     R_WB, R_BS = to_matrix(q_WB), to_matrix(q_BS)
-    sigma = params.noise.drag_sigma_mps2
+    sigma = DRAG_SIGMA_MPS2
     h = state.h
     result = ACCEPTED
     for i in range(2):

@@ -42,7 +42,12 @@ from quadsim.estimation.eskf.layout import (
     StartWindow,
     V,
 )
-from quadsim.estimation.eskf.parameters import EstimatorParams
+from quadsim.estimation.eskf.parameters import (
+    FLIGHT_VELOCITY_SIGMA_MPS,
+    STILL_RATE_RADPS,
+    TILT_FLIGHT_DEG,
+    EstimatorParams,
+)
 from quadsim.estimation.eskf.start_window import clear, is_standing, scale_errors
 from quadsim.estimation.eskf.update import Sym3, add_lever_arm, has_lever_arm, position_from_fixes
 from quadsim.geometry.rotation import (
@@ -60,6 +65,15 @@ from quadsim.geometry.rotation import (
 )
 from quadsim.geometry.vector import add, cross, dot, norm, scale, store, subtract, vec3
 from quadsim.world.earth.gravity import gravity_at
+
+#: Deviation of the velocity of a standing vehicle, m/s.
+STILL_SPEED_MPS = 0.02
+#: Least deviation of the tilt at the start, deg.
+TILT_FLOOR_DEG = 0.05
+#: Deviation of the terrain under the first range, m.
+TERRAIN_SIGMA_M = 0.1
+#: First deviation of the wind, m/s.
+WIND_SIGMA_MPS = 5.0
 
 #: What is added to the deviation of a heading that is kept over a new start, rad.
 OPEN_HEADING_RAD = 0.05
@@ -164,8 +178,7 @@ def set_start_attitude(
     since. The error about f_W is what keeps the field's direction: dtheta . (m x u) = noise with
     u = f x m / |f x m|.
     """
-    window, start = state.alignment, params.start
-    covariance = state.covariance
+    window, covariance = state.alignment, state.covariance
     store(state.q_WS, q_WS)
     R = to_matrix(q_WS)
     size = norm(f_W)
@@ -199,7 +212,7 @@ def set_start_attitude(
         heading_variance = window.heading_variance_sum / (count * count) * horizontal2 / k2
     columns = ((axis[0], 0.0, 0.0), (axis[1], 0.0, 0.0), (axis[2], 0.0, 0.0))
     add_rotated(covariance, THETA, columns, (heading_variance, 0.0, 0.0))
-    floor = start.tilt_floor_deg * math.pi / 180.0
+    floor = TILT_FLOOR_DEG * math.pi / 180.0
     for i in range(3):
         covariance[THETA + i, THETA + i] += floor * floor
 
@@ -314,7 +327,7 @@ def begin_estimate(state: Eskf, params: EstimatorParams, standing: bool) -> None
         state.covariance[BA + i, BA + i] = start.accel_bias_mps2 * start.accel_bias_mps2
     state.covariance[PRESSURE, PRESSURE] = 1.0  # set with the first pressure
     state.covariance[PRESSURE_SCALE, PRESSURE_SCALE] = scale_variance
-    state.covariance[TERRAIN, TERRAIN] = start.terrain_m * start.terrain_m  # with the first range
+    state.covariance[TERRAIN, TERRAIN] = TERRAIN_SIGMA_M * TERRAIN_SIGMA_M  # with the first range
     if params.flat_ground == 1:  # the range finder's offset
         state.covariance[TERRAIN, TERRAIN] = params.noise.range_offset_m**2
         state.terrain_height_m = params.ground_height_m
@@ -361,7 +374,7 @@ def begin_options(state: Eskf, params: EstimatorParams) -> None:
         covariance[ANTENNA + i, ANTENNA + i] = start.lever_arm_m * start.lever_arm_m
     if state.n == N:
         for i in range(2):
-            covariance[WIND + i, WIND + i] = start.wind_mps * start.wind_mps
+            covariance[WIND + i, WIND + i] = WIND_SIGMA_MPS * WIND_SIGMA_MPS
 
 
 @kernel
@@ -379,7 +392,7 @@ def start_standing(state: Eskf, params: EstimatorParams, has_field: bool) -> Non
     n = float(window.imu_count)
     prior = start.gyro_bias_radps * start.gyro_bias_radps
     for i in range(3):
-        noise = window.w_variance_sum[i] / (n * n) + start.still_rate_radps * start.still_rate_radps
+        noise = window.w_variance_sum[i] / (n * n) + STILL_RATE_RADPS * STILL_RATE_RADPS
         gain = prior / (prior + noise)
         state.gyro_bias_S[i] = gain * window.w_sum_S[i] / n
         covariance[BG + i, BG + i] = (1.0 - gain) * prior
@@ -410,7 +423,7 @@ def start_standing(state: Eskf, params: EstimatorParams, has_field: bool) -> Non
         # what it may move by for all that GNSS says
         mean = window.velocity_sum_W[i] / count
         spread = window.velocity_variance_sum[i] / (count * count)
-        still = start.still_speed_mps * start.still_speed_mps
+        still = STILL_SPEED_MPS * STILL_SPEED_MPS
         covariance[V + i, V + i] = still + mean * mean + spread
     lever_W = rotate(q_WS, vec3(state.antenna_S))
     if window.fix_count > 0:
@@ -432,7 +445,6 @@ def start_from_pose(state: Eskf, params: EstimatorParams, q_WS: Quat, noise: Sym
         q_WS: attitude of the IMU.
         noise: upper half of its covariance, rad^2.
     """
-    start = params.start
     begin_estimate(state, params, False)
     covariance = state.covariance
     store(state.q_WS, normalize(q_WS))
@@ -446,7 +458,7 @@ def start_from_pose(state: Eskf, params: EstimatorParams, q_WS: Quat, noise: Sym
     for i in range(3):
         state.p_W[i] = state.pose_p_W[i] + lever_W[i]
         state.v_W[i] = 0.0
-        covariance[V + i, V + i] = start.velocity_mps * start.velocity_mps
+        covariance[V + i, V + i] = FLIGHT_VELOCITY_SIGMA_MPS * FLIGHT_VELOCITY_SIGMA_MPS
         covariance[P + i, P + i] = state.pose_variance[i]
     shear(covariance, state.n, P, THETA, skew((-lever_W[0], -lever_W[1], -lever_W[2])))
     watch_from_here(state, params)
@@ -546,7 +558,7 @@ def start_in_flight(
         p_variance = (covariance[P, P], covariance[P + 1, P + 1], covariance[P + 2, P + 2])
     begin_estimate(state, params, False)
     if not has_slope:
-        tilt = start.tilt_flight_deg * math.pi / 180.0
+        tilt = TILT_FLIGHT_DEG * math.pi / 180.0
         turn_variance += tilt * tilt
     set_start_attitude(state, params, q_WS, f_W, f_variance_W, turn_variance, has_field)
     # the directions are those of the window's middle; half a window of gyroscope bias since
@@ -569,7 +581,7 @@ def start_in_flight(
     else:
         state.v_W[:] = 0.0
         for i in range(3):
-            covariance[V + i, V + i] = start.velocity_mps * start.velocity_mps
+            covariance[V + i, V + i] = FLIGHT_VELOCITY_SIGMA_MPS * FLIGHT_VELOCITY_SIGMA_MPS
     fixes = max(float(window.fix_count), 1.0)
     t_fix = window.fix_t_sum / fixes if window.fix_count > 0 else t_s
     t2_fix = window.fix_t2_sum / fixes if window.fix_count > 0 else t_s * t_s

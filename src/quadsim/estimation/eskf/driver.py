@@ -50,7 +50,12 @@ from quadsim.estimation.eskf.mechanisation import (
     first_sample,
     predict_or_align,
 )
-from quadsim.estimation.eskf.parameters import EstimatorParams
+from quadsim.estimation.eskf.parameters import (
+    GAP_ACCEL_MPS2,
+    GAP_MAX_S,
+    GAP_RATE_RADPS,
+    EstimatorParams,
+)
 from quadsim.estimation.eskf.update import Sym3
 from quadsim.geometry.rotation import normalize, quat, unrotate
 from quadsim.geometry.vector import add, scale, vec3
@@ -87,16 +92,16 @@ def imu_input(state: Eskf, params: EstimatorParams, values: Array) -> ImuInput:
     """
     f_S, w_S = triple(values, 0), triple(values, 3)
     f_variance, w_variance = triple(values, 6), triple(values, 9)
-    gate, lasting = params.gate, SCALE_ERROR_S / max(state.period_s, 1e-3)
+    lasting = SCALE_ERROR_S / max(state.period_s, 1e-3)
     if f_variance[0] < 0.0:
         up_S = unrotate(quat(state.q_BS), (0.0, 0.0, 1.0))
         hover_S = scale(gravity_at(params, state.p_W[2]), up_S)
         f_S = add(vec3(state.accel_bias_S), hover_S)
-        variance = gate.gap_accel_mps2 * gate.gap_accel_mps2 * lasting
+        variance = GAP_ACCEL_MPS2 * GAP_ACCEL_MPS2 * lasting
         f_variance = (variance, variance, variance)
     if w_variance[0] < 0.0:
         w_S = vec3(state.gyro_bias_S)
-        variance = gate.gap_rate_radps * gate.gap_rate_radps * lasting
+        variance = GAP_RATE_RADPS * GAP_RATE_RADPS * lasting
         w_variance = (variance, variance, variance)
     return ImuInput(f_S, w_S, f_variance, w_variance)
 
@@ -213,7 +218,7 @@ def reach_stamp(
     if state.imu_count == 0 and sample.stamp_ns - stamp_ns <= FIRST_INTERVAL_NS:
         first_sample(state, stamp_ns)
     gap_s = (sample.stamp_ns - state.imu_stamp_ns) * 1e-9
-    if state.imu_count == 0 or gap_s > params.gate.gap_max_s:
+    if state.imu_count == 0 or gap_s > GAP_MAX_S:
         return False
     dt_s = (stamp_ns - state.stamp_ns) * 1e-9
     imu = imu_input(state, params, values)

@@ -38,7 +38,7 @@ from quadsim.estimation.eskf.layout import (
     P,
     V,
 )
-from quadsim.estimation.eskf.parameters import EstimatorParams
+from quadsim.estimation.eskf.parameters import RECOVERY_S, EstimatorParams
 from quadsim.estimation.eskf.start_window import add_fix, add_velocity
 from quadsim.estimation.eskf.update import (
     Sym3,
@@ -55,6 +55,9 @@ from quadsim.estimation.eskf.update import (
 from quadsim.geometry.rotation import Mat3, apply, compose, quat, rotate, to_matrix
 from quadsim.geometry.vector import add, cross, scale, store, subtract, vec3
 from quadsim.world.earth.gravity import gravity_at
+
+#: GNSS position rejected for so long while its velocity fits: it is reset, s.
+POSITION_RECOVERY_S = 7.0
 
 #: A stamp that is later than its fix counts beyond so many deviations (one chance in four thousand)
 #: and this time, and no more below the half.
@@ -295,9 +298,9 @@ def fuse_gnss_position(state: Eskf, params: EstimatorParams, p_W: Vec3, noise: S
     rejected_s = rejected_for_s(state, GNSS_POSITION)
     # a heading that is about to be turned explains it
     turns = state.heading.doubt > 0.0
-    if rejected_s > params.gate.recovery_s and not velocity_holds(state) and not turns:
+    if rejected_s > RECOVERY_S and not velocity_holds(state) and not turns:
         recover(state, params, p_W, noise, REASON_GNSS_POSITION)
-    elif rejected_s > params.gate.position_recovery_s:
+    elif rejected_s > POSITION_RECOVERY_S:
         reset_position(state, params, p_W, noise)
     return result
 
@@ -368,6 +371,6 @@ def fuse_gnss_velocity(state: Eskf, params: EstimatorParams, v_W: Vec3, noise: S
     if see_velocity(state, params, subtract(v_W, swing_W)) and result == REJECTED:
         adopt_velocity(state)
     # with positions it is theirs to say: where they fit, the velocity lies
-    if rejected_for_s(state, GNSS_VELOCITY) > params.gate.recovery_s and not has_positions(state):
+    if rejected_for_s(state, GNSS_VELOCITY) > RECOVERY_S and not has_positions(state):
         reset_velocity(state, params, subtract(v_W, swing_W), noise)
     return result

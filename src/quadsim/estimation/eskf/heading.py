@@ -53,6 +53,9 @@ from quadsim.estimation.eskf.update import forget_links, rejected_for_s
 from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, wrap, yaw_of
 from quadsim.geometry.vector import norm, scale, store, subtract, vec3
 
+#: Field rejected for so long, the heading not confirmed: the heading is reset, s.
+HEADING_RECOVERY_S = 5.0
+
 #: Shortest and longest time over which an acceleration is taken, s.
 INTERVAL_S, INTERVAL_MAX_S = 0.38, 2.0
 #: How long accelerations count, s: the gyroscope alone holds F for so long.
@@ -368,7 +371,7 @@ def see_rejected_field(state: Eskf, params: EstimatorParams, variance: float, dt
     if heading.confirmed == 1:
         return
     rejected_s = rejected_for_s(state, MAGNETIC_FIELD)
-    if rejected_s <= max(params.gate.heading_recovery_s, heading.agreed_s[is_off_the_pad(state)]):
+    if rejected_s <= max(HEADING_RECOVERY_S, heading.agreed_s[is_off_the_pad(state)]):
         return
     strength_T = math.sqrt(east * east + north * north + up * up)
     steady = norm((heading.field[0], heading.field[1], 0.0)) > STEADY

@@ -26,7 +26,7 @@ from quadsim.estimation.eskf.layout import (
     N,
     P,
 )
-from quadsim.estimation.eskf.parameters import EstimatorParams
+from quadsim.estimation.eskf.parameters import RECOVERY_S, EstimatorParams
 from quadsim.estimation.eskf.update import rejected_for_s, update_scalar
 from quadsim.geometry.length import hypot
 from quadsim.geometry.rotation import quat, rotate, unrotate
@@ -38,6 +38,9 @@ from quadsim.world.air.atmosphere import (
     height_of,
     temperature_at,
 )
+
+#: Largest tilt at which a range counts, deg.
+RANGE_TILT_MAX_DEG = 35.0
 
 
 @portable
@@ -88,7 +91,7 @@ def fuse_pressure(
     h[PRESSURE_SCALE] = up_m
     innovation = height_m - (unscaled_m + state.pressure_scale * up_m)
     result = update_scalar(state, STATIC_PRESSURE, innovation, variance, params.gate.chi2_1)
-    if rejected_for_s(state, STATIC_PRESSURE) > params.gate.recovery_s:
+    if rejected_for_s(state, STATIC_PRESSURE) > RECOVERY_S:
         start_pressure(state, height_m, variance)
         state.rejected_in_row[STATIC_PRESSURE] = 0
     return result
@@ -161,7 +164,7 @@ def fuse_range(state: Eskf, params: EstimatorParams, range_m: float, variance_m2
     h[TERRAIN] = -1.0
     innovation = state.terrain_height_m - foot_m
     result = update_scalar(state, RANGE, innovation, variance, gate.chi2_1)
-    if rejected_for_s(state, RANGE) > gate.recovery_s:
+    if rejected_for_s(state, RANGE) > RECOVERY_S:
         start_terrain(state, foot_m, variance + constant)
         state.rejected_in_row[RANGE] = 0
     return result
@@ -182,7 +185,7 @@ def is_in_limits(params: EstimatorParams, range_m: float) -> bool:
 @kernel
 def is_usable_range(state: Eskf, params: EstimatorParams, range_m: float) -> bool:
     """Whether a range is within the limits of range and tilt."""
-    level = up_of(state)[2] >= cos(params.gate.tilt_max_deg * math.pi / 180.0)
+    level = up_of(state)[2] >= cos(RANGE_TILT_MAX_DEG * math.pi / 180.0)
     return level and is_in_limits(params, range_m)
 
 

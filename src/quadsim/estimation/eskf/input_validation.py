@@ -42,7 +42,7 @@ from quadsim.estimation.eskf.measurement_buffer import (
     go_back,
     insert,
 )
-from quadsim.estimation.eskf.parameters import DelayParams
+from quadsim.estimation.eskf.parameters import GAP_MAX_S, DelayParams
 from quadsim.estimation.eskf.repetition import (
     ACCELEROMETER,
     GYROSCOPE,
@@ -122,7 +122,7 @@ def judge_imu(line: Buffer, stamp_ns: int, values: Array, covariance: Array) -> 
         line.backward_in_row += 1
         return CLOCK_JUMP if line.backward_in_row >= CLOCK_JUMP_SAMPLES else BACKWARD
     ahead_ns = stamp_ns - line.newest_imu_ns
-    if line.newest_imu_ns != NEVER_NS and ahead_ns * 1e-9 > line.params.gate.gap_max_s:
+    if line.newest_imu_ns != NEVER_NS and ahead_ns * 1e-9 > GAP_MAX_S:
         # one stamp of the future must not end the flight; a silence that is over comes with more
         line.backward_in_row += 1
         if line.backward_in_row < AHEAD_SAMPLES:

@@ -200,8 +200,6 @@ class Eskf(Record):
     turning_S: Vector  # rate, and force less hover's, without their noise
     pushing_S: Vector
     across_W: Vector  # force in the world
-    f_vibration: Vector  # variance of a sample, from the data
-    w_vibration: Vector
     aided_ns: int  # when something that holds the attitude was last accepted
     mean_ns: int  # beginning of the integral below
     f_mean_W: Vector  # of the specific force less its bias, m/s

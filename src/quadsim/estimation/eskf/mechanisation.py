@@ -10,7 +10,12 @@ from quadsim.base.parameters import Vec3
 from quadsim.estimation.eskf.alignment import restart, try_start
 from quadsim.estimation.eskf.inertial import frame_turn, integrate_inertial, remember
 from quadsim.estimation.eskf.layout import BA, REASON_IMU_GAP, REASON_NOT_FINITE, THETA, Eskf, P
-from quadsim.estimation.eskf.parameters import EstimatorParams
+from quadsim.estimation.eskf.parameters import (
+    GAP_ACCEL_MPS2,
+    GAP_MAX_S,
+    GAP_RATE_RADPS,
+    EstimatorParams,
+)
 from quadsim.estimation.eskf.propagation import propagate
 from quadsim.estimation.eskf.start_window import add_sample, clear, integrate_window, scale_errors
 from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, to_matrix, unrotate
@@ -55,39 +60,12 @@ def or_default(variance: Vec3, density: float, period_s: float) -> Vec3:
 def known_noise(
     state: Eskf, params: EstimatorParams, f_variance: Vec3, w_variance: Vec3
 ) -> tuple[Vec3, Vec3]:
-    """Variances of a sample: the message's; where unknown those of the data, or the defaults'."""
+    """Variances of a sample: the message's; where unknown the defaults'."""
     noise = params.noise
-    if noise.estimate_vibration == 1 and state.imu_count > 1:
-        if f_variance[0] + f_variance[1] + f_variance[2] == 0.0:
-            f_variance = vec3(state.f_vibration)
-        if w_variance[0] + w_variance[1] + w_variance[2] == 0.0:
-            w_variance = vec3(state.w_vibration)
     return (
         or_default(f_variance, noise.accel_density, state.period_s),
         or_default(w_variance, noise.gyro_density, state.period_s),
     )
-
-
-@kernel
-def learn_vibration(
-    state: Eskf, params: EstimatorParams, f_S: Vec3, w_S: Vec3, interval_s: float
-) -> None:
-    """Follow the variance of the samples' noise by half the mean square of their differences.
-
-    White noise of variance s^2 has differences of 2 s^2 (the two-sample variance, Allan 1966, at
-    one sample); the motion's own change within a sample counts as noise too. The mean reaches over
-    two seconds, and starts from the defaults.
-    """
-    noise = params.noise
-    if state.imu_count <= 1:
-        store(state.f_vibration, or_default((0.0, 0.0, 0.0), noise.accel_density, interval_s))
-        store(state.w_vibration, or_default((0.0, 0.0, 0.0), noise.gyro_density, interval_s))
-        return
-    part = min(interval_s / VIBRATION_MEAN_S, 1.0)
-    for i in range(3):
-        f, w = f_S[i] - state.f_S[i], w_S[i] - state.w_S[i]
-        state.f_vibration[i] += part * (0.5 * f * f - state.f_vibration[i])
-        state.w_vibration[i] += part * (0.5 * w * w - state.w_vibration[i])
 
 
 @kernel
@@ -137,8 +115,8 @@ def advance_filter(
     angle_more, velocity_more = 0.0, 0.0
     if interval_s > 1.5 * state.period_s:  # samples are missing: the last one stands for them
         lost_s = interval_s - state.period_s
-        angle = params.gate.gap_rate_radps * lost_s
-        velocity = params.gate.gap_accel_mps2 * lost_s
+        angle = GAP_RATE_RADPS * lost_s
+        velocity = GAP_ACCEL_MPS2 * lost_s
         angle_more = angle * angle * dt_s / interval_s
         velocity_more = velocity * velocity * dt_s / interval_s
     f_S = subtract(f_S, vec3(state.accel_bias_S))
@@ -228,7 +206,7 @@ def take_stamp(state: Eskf, params: EstimatorParams, stamp_ns: int) -> bool:
         first_sample(state, stamp_ns)
         return False
     interval_s = (stamp_ns - state.imu_stamp_ns) * 1e-9
-    if interval_s > params.gate.gap_max_s:
+    if interval_s > GAP_MAX_S:
         restart(state, REASON_IMU_GAP)
         first_sample(state, stamp_ns)
         return False
@@ -244,8 +222,6 @@ def predict(state: Eskf, params: EstimatorParams, stamp_ns: int, imu: ImuInput) 
     f_S, w_S, f_variance, w_variance = imu
     interval_s = (stamp_ns - state.imu_stamp_ns) * 1e-9
     learn_period(state, interval_s)
-    if params.noise.estimate_vibration == 1:
-        learn_vibration(state, params, f_S, w_S, interval_s)
     advance_filter(state, params, stamp_ns, stamp_ns, imu)
     state.imu_stamp_ns = stamp_ns
     state.imu_count += 1
@@ -253,7 +229,7 @@ def predict(state: Eskf, params: EstimatorParams, stamp_ns: int, imu: ImuInput) 
     store(state.w_S, w_S)
     f_known, w_known = known_noise(state, params, f_variance, w_variance)
     if state.turns_unseen == 1:  # that of one moment
-        rate = params.gate.gap_rate_radps
+        rate = GAP_RATE_RADPS
         w_known = (rate * rate, rate * rate, rate * rate)
     store(state.w_variance, w_known)
     if state.running == 0 or state.realigning == 1:

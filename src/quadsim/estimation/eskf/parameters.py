@@ -1,7 +1,5 @@
 """Parameters of the estimators, most of them the error-state Kalman filter's.
 
-Parameters of the 7-state EKF: the FCND project's own figures.
-
 Parameters of the linear GPS/INS filter.
 """
 
@@ -12,48 +10,19 @@ from typing import Annotated
 
 from quadsim.base.parameters import Choice, Spec, Vec3
 
-
-@dataclass(frozen=True)
-class Ekf7Params:
-    """The figures of its QuadEstimatorEKF.txt, whose names are in brackets.
-
-    Its dtIMU is not among them: the time between two stamps takes its place.
-    """
-
-    position_walk_xy: Annotated[
-        float, Spec("process noise, horizontal (QPosXYStd)", "m/sqrt(s)", ge=0.0, le=100.0)
-    ] = 0.01
-    position_walk_z: Annotated[
-        float, Spec("process noise, vertical (QPosZStd)", "m/sqrt(s)", ge=0.0, le=100.0)
-    ] = 0.05
-    velocity_walk_xy: Annotated[
-        float, Spec("process noise, horizontal (QVelXYStd)", "m/s/sqrt(s)", ge=0.0, le=100.0)
-    ] = 0.2
-    velocity_walk_z: Annotated[
-        float, Spec("process noise, vertical (QVelZStd)", "m/s/sqrt(s)", ge=0.0, le=100.0)
-    ] = 0.5
-    yaw_walk: Annotated[float, Spec("process noise (QYawStd)", "rad/sqrt(s)", ge=0.0, le=10.0)] = (
-        0.15
-    )
-    gps_position_xy_m: Annotated[
-        float, Spec("GPS position, horizontal (GPSPosXYStd)", "m", gt=0.0, le=1000.0)
-    ] = 1.0
-    gps_position_z_m: Annotated[
-        float, Spec("GPS position, vertical (GPSPosZStd)", "m", gt=0.0, le=1000.0)
-    ] = 15.0
-    gps_velocity_xy_mps: Annotated[
-        float, Spec("GPS velocity, horizontal (GPSVelXYStd)", "m/s", gt=0.0, le=100.0)
-    ] = 0.4
-    gps_velocity_z_mps: Annotated[
-        float, Spec("GPS velocity, vertical (GPSVelZStd)", "m/s", gt=0.0, le=100.0)
-    ] = 0.3
-    mag_yaw_rad: Annotated[float, Spec("magnetic heading (MagYawStd)", "rad", gt=0.0, le=3.0)] = 0.1
-    attitude_tau_s: Annotated[
-        float, Spec("roll and pitch follow the accelerometer so slowly (attitudeTau)", "s", gt=0.0)
-    ] = 100.0
-    attitude_sigma_rad: Annotated[
-        float, Spec("roll and pitch as published, for no covariance of theirs", "rad", gt=0.0)
-    ] = 0.1
+#: Rejected for so long, a sensor is right and the state is wrong: it is reset, s.
+RECOVERY_S = 2.0
+#: IMU silent for so long: the filter starts anew, s.
+GAP_MAX_S = 1.0
+#: How far specific force and angular velocity may change in a gap (sigma), m/s^2.
+GAP_ACCEL_MPS2 = 3.0
+GAP_RATE_RADPS = 0.5
+#: Deviations of the rotation and of the velocity of a standing vehicle, rad/s.
+STILL_RATE_RADPS = 0.001
+#: First deviation of the tilt in flight without GNSS velocity, deg.
+TILT_FLIGHT_DEG = 30.0
+#: First deviation of the velocity in flight without GNSS, m/s.
+FLIGHT_VELOCITY_SIGMA_MPS = 5.0
 
 
 #: Where the attitude comes from.
@@ -76,12 +45,6 @@ class GpsInsParams:
     precision: Annotated[
         Choice, Spec("floating-point numbers of the inertial navigation", choices=PRECISIONS)
     ] = "double"
-    attitude_tau_s: Annotated[
-        float, Spec("roll and pitch follow the accelerometer so slowly", "s", gt=0.0)
-    ] = 2.0
-    heading_tau_s: Annotated[
-        float, Spec("yaw follows the magnetic heading so slowly", "s", gt=0.0)
-    ] = 2.0
     attitude_sigma_rad: Annotated[
         float, Spec("error of the attitude, each axis", "rad", ge=0.0, le=3.0)
     ] = 0.035
@@ -214,7 +177,6 @@ class NoiseParams:
     field_bias_walk: Annotated[float, Spec("magnetometer bias", "T/sqrt(s)", ge=0.0, le=1e-5)] = (
         2e-9
     )
-    field_walk: Annotated[float, Spec("reference field", "T/sqrt(s)", ge=0.0, le=1e-5)] = 0.0
     gnss_correlated_share: Annotated[
         float, Spec("of the variance of a GNSS position, correlated: a state", ge=0.0, le=1.0)
     ] = 0.0
@@ -225,9 +187,6 @@ class NoiseParams:
         float, Spec("terrain height over the distance flown", "m/sqrt(m)", ge=0.0, le=10.0)
     ] = 0.3
     wind_walk: Annotated[float, Spec("wind", "m/s/sqrt(s)", ge=0.0, le=10.0)] = 0.2
-    drag_sigma_mps2: Annotated[
-        float, Spec("of the rotor-drag model, mean of 20 ms", "m/s^2", gt=0.0, le=100.0)
-    ] = 0.5
     maneuver_mps2: Annotated[
         float, Spec("sigma of the vehicle's horizontal acceleration", "m/s^2", gt=0.0, le=100.0)
     ] = 3.0
@@ -240,12 +199,6 @@ class NoiseParams:
     external_attitude_sigma_rad: Annotated[
         float, Spec("external attitude, unknown", "rad", gt=0.0, le=3.0)
     ] = 0.02
-    zero_velocity_sigma_mps: Annotated[
-        float, Spec("velocity of a vehicle that stands", "m/s", gt=0.0, le=10.0)
-    ] = 0.05
-    estimate_vibration: Annotated[
-        bool, Spec("unknown IMU noise: estimate it from the differences of samples")
-    ] = False
 
 
 @dataclass(frozen=True)
@@ -271,31 +224,8 @@ class NisParams:
         float, Spec("largest normalised innovation squared of one number", gt=0.0)
     ] = 15.14
     chi2_3: Annotated[float, Spec("the same of three numbers", gt=0.0)] = 21.11
-    recovery_s: Annotated[
-        float, Spec("GNSS rejected for so long: recover", "s", gt=0.0, le=60.0)
-    ] = 2.0
-    position_recovery_s: Annotated[
-        float,
-        Spec("GNSS position rejected for so long while its velocity fits: reset it", "s", gt=0.0),
-    ] = 7.0
-    heading_recovery_s: Annotated[
-        float,
-        Spec("field rejected for so long, the heading not confirmed: reset that", "s", gt=0.0),
-    ] = 5.0
-    tilt_max_deg: Annotated[
-        float, Spec("largest tilt at which a range counts", "deg", gt=0.0, lt=90.0)
-    ] = 35.0
     range_min_m: Annotated[float, Spec("shortest range that counts", "m", ge=0.0)] = 0.02
     range_max_m: Annotated[float, Spec("longest range that counts", "m", gt=0.0)] = 100.0
-    gap_max_s: Annotated[
-        float, Spec("IMU silent for so long: start anew", "s", gt=0.0, le=10.0)
-    ] = 1.0
-    gap_accel_mps2: Annotated[
-        float, Spec("how far the specific force may change in a gap (sigma)", "m/s^2", ge=0.0)
-    ] = 3.0
-    gap_rate_radps: Annotated[
-        float, Spec("how far the angular velocity may change in a gap (sigma)", "rad/s", ge=0.0)
-    ] = 0.5
 
 
 @dataclass(frozen=True)
@@ -305,31 +235,6 @@ class AlignParams:
     window_s: Annotated[float, Spec("time averaged", "s", gt=0.0, le=60.0)] = 1.0
     require_gnss: Annotated[bool, Spec("wait for a position fix")] = True
     require_heading: Annotated[bool, Spec("wait for the magnetic field")] = True
-    standing_accel_mps2: Annotated[
-        float,
-        Spec(
-            "standing: specific force spreads by less, and differs from g by less than it or three "
-            "accel_bias_mps2",
-            "m/s^2",
-            gt=0.0,
-        ),
-    ] = 0.4
-    standing_rate_radps: Annotated[
-        float, Spec("standing: mean angular velocity is less", "rad/s", gt=0.0)
-    ] = 0.05
-    standing_speed_mps: Annotated[
-        float, Spec("standing: mean GNSS velocity is less", "m/s", gt=0.0)
-    ] = 0.2
-    still_rate_radps: Annotated[
-        float, Spec("sigma of the rotation of a standing vehicle", "rad/s", gt=0.0)
-    ] = 0.001
-    still_speed_mps: Annotated[
-        float, Spec("sigma of the velocity of a standing vehicle", "m/s", gt=0.0)
-    ] = 0.02
-    tilt_flight_deg: Annotated[
-        float, Spec("sigma of the tilt in flight without GNSS velocity", "deg", gt=0.0, le=90.0)
-    ] = 30.0
-    tilt_floor_deg: Annotated[float, Spec("least sigma of the tilt", "deg", gt=0.0, le=90.0)] = 0.05
     gyro_bias_radps: Annotated[float, Spec("sigma before any averaging", "rad/s", gt=0.0)] = 0.02
     accel_bias_mps2: Annotated[
         float, Spec("sigma: 10 mg, a calibrated MEMS sensor", "m/s^2", gt=0.0)
@@ -347,14 +252,11 @@ class AlignParams:
     lever_arm_m: Annotated[
         float, Spec("sigma of the lever arm, IMU to antenna; 0: known", "m", ge=0.0, le=10.0)
     ] = 0.0
-    wind_mps: Annotated[float, Spec("sigma of the wind", "m/s", ge=0.0)] = 5.0
-    terrain_m: Annotated[float, Spec("sigma of the terrain under the first range", "m")] = 0.1
     pressure_scale: Annotated[
         float,
         Spec("sigma of the pressure's height over the way up: air beside the standard's", ge=0.0),
     ] = 0.07
     position_m: Annotated[float, Spec("sigma without GNSS", "m", gt=0.0)] = 1.0
-    velocity_mps: Annotated[float, Spec("sigma in flight without GNSS", "m/s", gt=0.0)] = 5.0
 
 
 @dataclass(frozen=True)
@@ -385,5 +287,4 @@ class EstimatorParams:
     fusion: FusionParams = field(default_factory=FusionParams)
     gate: NisParams = field(default_factory=NisParams)
     start: AlignParams = field(default_factory=AlignParams)
-    ekf7: Ekf7Params = field(default_factory=Ekf7Params)
     gps_ins: GpsInsParams = field(default_factory=GpsInsParams)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from quadsim.base.compiled import Array, inline, kernel
 from quadsim.base.parameters import Vec3
 from quadsim.estimation.eskf.covariance import crossed, less, scaled, skew
-from quadsim.estimation.eskf.layout import BA, BG, FIELD, FIELD_BIAS, PRESSURE, THETA, WIND, P, V
+from quadsim.estimation.eskf.layout import BA, BG, FIELD_BIAS, PRESSURE, THETA, WIND, P, V
 from quadsim.estimation.eskf.parameters import NoiseParams
 from quadsim.geometry.lanes import Rows, added, columns, gained, rows_at, upper_mirrored
 from quadsim.geometry.rotation import Mat3
@@ -245,7 +245,5 @@ def propagate(
     covariance[PRESSURE, PRESSURE] += noise.pressure_walk * noise.pressure_walk * dt_s
     if n > FIELD_BIAS:
         walk(covariance, FIELD_BIAS, 3, noise.field_bias_walk, dt_s)
-    if n > FIELD:
-        walk(covariance, FIELD, 3, noise.field_walk, dt_s)
     if n > WIND:
         walk(covariance, WIND, 2, noise.wind_walk, dt_s)

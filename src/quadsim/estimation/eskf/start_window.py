@@ -11,6 +11,13 @@ from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate
 from quadsim.geometry.vector import add, norm, scale, store, vec3
 
+#: Specific force of a standing vehicle spreads by less, and differs from g by less than it or
+#: three ``accel_bias_mps2``, m/s^2.
+STANDING_ACCEL_MPS2 = 0.4
+#: The mean angular velocity and GNSS velocity of a standing vehicle are less, rad/s.
+STANDING_RATE_RADPS = 0.05
+STANDING_SPEED_MPS = 0.2
+
 #: A window in which nothing was seen yet.
 EMPTY_WINDOW = new(StartWindow)
 EMPTY_WINDOW.q_0S[0] = 1.0
@@ -119,7 +126,7 @@ def is_standing(window: StartWindow, params: EstimatorParams) -> bool:
     start = params.start
     n = float(window.imu_count)
     mean = scale(1.0 / n, vec3(window.f_sum_S))
-    limit = start.standing_accel_mps2
+    limit = STANDING_ACCEL_MPS2
     # variance of a variance estimated from n samples: 2/n of its square; four sigma
     margin = 1.0 + 4.0 * math.sqrt(2.0 / n)
     mean_variance = 0.0
@@ -134,12 +141,12 @@ def is_standing(window: StartWindow, params: EstimatorParams) -> bool:
     if abs(norm(mean) - params.gravity_mps2) > off:
         return False
     rate = norm(scale(1.0 / n, vec3(window.w_sum_S)))
-    if rate > start.standing_rate_radps + 3.0 * math.sqrt(rate_variance):
+    if rate > STANDING_RATE_RADPS + 3.0 * math.sqrt(rate_variance):
         return False
     count = float(window.velocity_count)
     for i in range(3):
         if window.velocity_count > 0:
             sigma = math.sqrt(window.velocity_variance_sum[i]) / count
-            if abs(window.velocity_sum_W[i]) / count > start.standing_speed_mps + 3.0 * sigma:
+            if abs(window.velocity_sum_W[i]) / count > STANDING_SPEED_MPS + 3.0 * sigma:
                 return False
     return True

@@ -40,7 +40,12 @@ from quadsim.estimation.eskf.layout import (
     P,
     V,
 )
-from quadsim.estimation.eskf.parameters import EstimatorParams
+from quadsim.estimation.eskf.parameters import (
+    FLIGHT_VELOCITY_SIGMA_MPS,
+    RECOVERY_S,
+    TILT_FLIGHT_DEG,
+    EstimatorParams,
+)
 from quadsim.estimation.eskf.start_window import clear
 from quadsim.geometry.rotation import (
     Mat3,
@@ -394,7 +399,7 @@ def reset_velocity(state: Eskf, params: EstimatorParams, v_W: Vec3, noise: Sym3)
     of_velocity = (noise[0], noise[3], noise[5])
     for i in range(3):
         # the position has gone with the wrong velocity
-        way_m = (v_W[i] - state.v_W[i]) * params.gate.recovery_s
+        way_m = (v_W[i] - state.v_W[i]) * RECOVERY_S
         state.covariance[P + i, P + i] += way_m * way_m
         state.v_W[i] = v_W[i]
         forget_links(state.covariance, V + i)
@@ -437,7 +442,7 @@ def recover(state: Eskf, params: EstimatorParams, p_W: Vec3, noise: Sym3, reason
     state.recoveries += 1
     look_beside(state)
     state.reason = reason
-    tilt = start.tilt_flight_deg * math.pi / 180.0
+    tilt = TILT_FLIGHT_DEG * math.pi / 180.0
     for i in range(N):
         for k in range(N):
             if i != k or i < PRESSURE:  # the others' variances stay
@@ -446,7 +451,7 @@ def recover(state: Eskf, params: EstimatorParams, p_W: Vec3, noise: Sym3, reason
         covariance[THETA + i, THETA + i] = tilt * tilt
         covariance[BG + i, BG + i] = start.gyro_bias_radps * start.gyro_bias_radps
         covariance[BA + i, BA + i] = start.accel_bias_mps2 * start.accel_bias_mps2
-        covariance[V + i, V + i] = start.velocity_mps * start.velocity_mps
+        covariance[V + i, V + i] = FLIGHT_VELOCITY_SIGMA_MPS * FLIGHT_VELOCITY_SIGMA_MPS
     adopt_velocity(state)
     lever_W = rotate(quat(state.q_WS), vec3(state.antenna_S))
     store(state.p_W, subtract(p_W, lever_W))

@@ -53,6 +53,7 @@ from quadsim.estimation.eskf.mechanisation import (
     or_default,
     predict_or_align,
 )
+from quadsim.estimation.eskf.parameters import GAP_MAX_S
 from quadsim.estimation.eskf.update import Sym3, cholesky, judge_innovation, whiten
 from quadsim.geometry.rotation import (
     Quat,
@@ -150,7 +151,7 @@ def reach_sample(line: Buffer, sample: Input) -> float:
             return -1.0
         return 0.0
     interval_s = (sample.stamp_ns - state.imu_stamp_ns) * 1e-9
-    if interval_s > line.params.gate.gap_max_s:
+    if interval_s > GAP_MAX_S:
         restart_direct(line, REASON_IMU_GAP)
         first_sample(state, sample.stamp_ns)
         return 0.0

@@ -27,7 +27,12 @@ from quadsim.estimation.eskf.layout import (
 )
 from quadsim.estimation.eskf.measurement_buffer import Buffer, Input
 from quadsim.estimation.eskf.mechanisation import mechanise, or_default
-from quadsim.estimation.eskf.parameters import COMPLEMENTARY, EXTERNAL, SINGLE
+from quadsim.estimation.eskf.parameters import (
+    COMPLEMENTARY,
+    EXTERNAL,
+    FLIGHT_VELOCITY_SIGMA_MPS,
+    SINGLE,
+)
 from quadsim.estimation.reference_filters.fusion import (
     correct_motion,
     fuse_vector,
@@ -39,6 +44,11 @@ from quadsim.estimation.reference_filters.fusion import (
 )
 from quadsim.geometry.rotation import from_euler, normalize, quat, rotate, to_matrix, wrap
 from quadsim.geometry.vector import store, vec3
+
+#: Time constant with which roll and pitch follow the accelerometer, s.
+ATTITUDE_TAU_S = 2.0
+#: Time constant with which yaw follows the magnetic heading, s.
+HEADING_TAU_S = 2.0
 
 
 @kernel
@@ -77,7 +87,7 @@ def gps_ins_predict(line: Buffer, sample: Input, dt_s: float) -> None:
     store(motion.p_W, _stored(own.precision, p_W))
     store(motion.v_W, _stored(own.precision, v_W))
     if own.attitude == COMPLEMENTARY:
-        roll, pitch, yaw = integrate_angles(q_WB, f_B, w_B, dt_s, own.attitude_tau_s, gravity_mps2)
+        roll, pitch, yaw = integrate_angles(q_WB, f_B, w_B, dt_s, ATTITUDE_TAU_S, gravity_mps2)
         q_after = from_euler(roll, pitch, yaw)
     turn_to(motion, q_after, q_BS)
     P = motion.covariance
@@ -99,7 +109,7 @@ def gps_ins_begin(line: Buffer) -> None:
         P[POSITION + i, POSITION + i] = params.start.position_m**2
         if window.fix_count > 0:
             P[POSITION + i, POSITION + i] = window.fix_variance_sum[i] / window.fix_count**2
-        P[VELOCITY + i, VELOCITY + i] = params.start.velocity_mps**2
+        P[VELOCITY + i, VELOCITY + i] = FLIGHT_VELOCITY_SIGMA_MPS**2
         if window.velocity_count > 0:
             variance = window.velocity_variance_sum[i] / window.velocity_count**2
             P[VELOCITY + i, VELOCITY + i] = variance
@@ -147,7 +157,7 @@ def follow_heading(line: Buffer, stamp_ns: int, m_S: Vec3) -> None:
     if not known or dt_s <= 0.0:
         return
     motion.field_ns = stamp_ns
-    yaw += dt_s / (params.gps_ins.heading_tau_s + dt_s) * wrap(measured - yaw)
+    yaw += dt_s / (HEADING_TAU_S + dt_s) * wrap(measured - yaw)
     turn_to(motion, from_euler(roll, pitch, wrap(yaw)), q_BS)
 
 

@@ -35,6 +35,17 @@ from quadsim.mission.flight.estimate_check import (
 from quadsim.mission.reference.legs import Leg, leg_course
 from quadsim.world.scene.raycast_terrain import NO_TERRAIN, TerrainArrays
 
+#: Time ahead for which the way must be clear, s.
+LOOK_AHEAD_S = 1.5
+#: Time without a reading after which the ground is lost, s.
+GROUND_TIMEOUT_S = 1.0
+#: Distance to which the learned slope holds, m.
+SLOPE_REACH_M = 15.0
+#: Without any reading: climb, most that is climbed so, fastest over ground, m/s.
+LOST_CLIMB_MPS = 0.3
+LOST_CLIMB_M = 5.0
+LOST_SPEED_MPS = 1.5
+
 #: Readings that wait for an odometry as new as they are.
 MOST_WAITING = 64
 #: Points ahead at which the ground is looked up.
@@ -130,7 +141,7 @@ def _take_readings(
         following.far_ns = stamp_ns if found == plane.FAR else NEVER_NS
         if found == plane.TAKEN:
             following.seen_ns = stamp_ns
-    now_ns, timeout_s = following.ground.stamp_ns, params[0].ground.timeout_s
+    now_ns, timeout_s = following.ground.stamp_ns, GROUND_TIMEOUT_S
     recent = (now_ns - following.seen_ns) * 1e-9 <= timeout_s
     following.known = terrain.heights.shape[0] > 0 or recent
     following.far = (now_ns - following.far_ns) * 1e-9 <= timeout_s
@@ -167,9 +178,7 @@ def seen_at(
 ) -> Seen:
     """What is known of the ground, at a point of W."""
     following = followings[0]
-    height, east, north = plane.ground_at(
-        followings["ground"], terrain, x, y, params[0].ground.reach_m
-    )
+    height, east, north = plane.ground_at(followings["ground"], terrain, x, y, SLOPE_REACH_M)
     return (
         following.known, following.near, following.far, following.lost, x, y, height, east, north,
         following.level_m, following.climb_mps,
@@ -243,8 +252,8 @@ def _move_level(
         following.falls_away = p_W[2] - following.level_m > FALLEN_SHARE * following.height_m
     following.lost, following.climb_mps = True, 0.0
     if not following.far:
-        rises = following.risen_m < params.ground.lost_climb_m
-        following.climb_mps = params.ground.lost_climb_mps if rises else 0.0
+        rises = following.risen_m < LOST_CLIMB_M
+        following.climb_mps = LOST_CLIMB_MPS if rises else 0.0
     elif following.falls_away and following.risen_m > -SEEK_M:
         following.climb_mps = -SEEK_MPS
     following.level_m += following.climb_mps * dt_s
@@ -279,14 +288,14 @@ def _most_mps(
     """
     following, ground, grounds = followings[0], params.ground, followings["ground"]
     if following.lost:
-        following.most_mps = ground.lost_speed_mps
+        following.most_mps = LOST_SPEED_MPS
         return float(following.most_mps)
     above_m, height_m = p_W[2] - following.level_m, max(following.height_m, LEAST_HEIGHT_M)
     climb = CLIMB_SHARE * params.ascent_mps
-    ahead_m = max(following.speed_mps * ground.look_ahead_s, LEAST_AHEAD_M)
+    ahead_m = max(following.speed_mps * LOOK_AHEAD_S, LEAST_AHEAD_M)
     gains = following.ahead
     place = (p_W[0], p_W[1])
-    plane.heights_ahead(grounds, terrain, place, course, ahead_m, ground.reach_m, gains)
+    plane.heights_ahead(grounds, terrain, place, course, ahead_m, SLOPE_REACH_M, gains)
     for k in range(len(gains)):
         gains[k] = gains[k] - following.level_m + LEAST_SHARE * height_m - above_m
     fastest = clear_mps(gains, ahead_m, v_up, climb, ground.agility_mps2)
@@ -345,7 +354,7 @@ def follow_ground(
     if fresh and watch.verdict == GOOD and is_valid_odometry(odometries[0]):
         _take_readings(followings, params, terrain, odometries)
     p_W, v_W = vec3(watch.p_W), vec3(watch.v_W)
-    reach_m = params[0].ground.reach_m
+    reach_m = SLOPE_REACH_M
     beneath = plane.ground_at(followings["ground"], terrain, p_W[0], p_W[1], reach_m)
     _move_level(followings[0], params[0], stamp_ns, p_W, v_W, beneath)
     seen = seen_at(followings, params, terrain, p_W[0], p_W[1])
