@@ -495,6 +495,7 @@ class ClosedLoop:
             command_radps=rows["rotor_command_radps"][:, :rotors],
             topics={kind: int(self.state[kind]["count"][0]) for kind in self.scenario.sensors},
             events=list(self.events),
+            notes=list(self.scenario.notes),
             wall_s=wall_s,
             waypoints=self.manager.waypoints(),
             gnss=gnss,

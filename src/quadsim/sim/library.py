@@ -18,6 +18,7 @@ from quadsim.world.build import HeightmapParams, make_scene
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import Scene
 from quadsim.world.scene.terrain_hills import HillsParams
+from quadsim.world.sdf.world_file import World, load_world
 
 if TYPE_CHECKING:
     from quadsim.sim.scenario import ScenarioFile
@@ -28,6 +29,10 @@ MAX_SCENES = 4
 
 class OtherFileError(InputError):
     """A file is not the one that it was, or that it is elsewhere."""
+
+
+def _load_world(name: str) -> World:
+    return load_world(find_world(name))
 
 
 def shared_name(path: Path) -> str:
@@ -45,6 +50,7 @@ class Library:
         expected: SHA-256 of files by :func:`shared_name`, as they have to be.
 
     Attributes:
+        world: what is in the file of a world, by its name.
         digests: SHA-256 of every file that was read, by the same names.
     """
 
@@ -53,6 +59,7 @@ class Library:
         self._read: dict[Path, dict[str, Any]] = {}
         self.digests: dict[str, str] = {}
         self._scene = lru_cache(MAX_SCENES)(self._make_scene)
+        self.world = lru_cache(MAX_SCENES)(_load_world)
 
     def yaml(self, path: Path) -> dict[str, Any]:
         """Content of a file, for the caller to change.
@@ -81,7 +88,7 @@ class Library:
         heightmap: HeightmapParams,
         environment: EnvironmentParams,
     ) -> Scene:
-        scene = make_scene(world, terrain, heightmap, environment)
+        scene = make_scene(self.world(world), terrain, heightmap, environment)
         self._note(find_world(world))
         for name in (heightmap.file, environment.wind.file):
             if name:

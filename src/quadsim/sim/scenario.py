@@ -47,6 +47,7 @@ from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.raycast_terrain import terrain_height
 from quadsim.world.scene.scene import EMPTY_SCENE, Scene
 from quadsim.world.scene.terrain_hills import HillsParams
+from quadsim.world.taken import environment_of
 
 #: Between two places of a leg that are looked at, m.
 LOOK_M = 1.0
@@ -238,6 +239,7 @@ class Scenario:
         ahrs: parameters of the attitude device, which flies in the closed loop alone; None without.
         overrides: keys of the file that were given otherwise.
         parts: own parts of the user, which take the place of ours.
+        notes: what was taken from its world.
     """
 
     name: str
@@ -257,6 +259,7 @@ class Scenario:
     ahrs: AhrsParams | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
     parts: tuple[Part, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def devices(self) -> dict[str, SensorParams]:
@@ -394,15 +397,30 @@ def with_fence(autopilot: AutopilotParams, fence: FenceParams) -> AutopilotParam
 
 
 def files_beside(path: Path, file: ScenarioFile) -> ScenarioFile:
-    """A scenario whose heightmap and recorded wind are looked for beside its own file first."""
+    """A scenario whose world, heightmap and recorded wind are looked for beside its own file first."""
 
     def found(name: str) -> str:
         near = path.parent / name
         return str(near.resolve()) if name and near.is_file() else name
 
+    world = found(file.world) if file.world.endswith((".sdf", ".world")) else file.world
     heightmap = replace(file.heightmap, file=found(file.heightmap.file))
     wind = replace(file.environment.wind, file=found(file.environment.wind.file))
-    return replace(file, heightmap=heightmap, environment=replace(file.environment, wind=wind))
+    return replace(
+        file, world=world, heightmap=heightmap, environment=replace(file.environment, wind=wind)
+    )
+
+
+def _in_world(
+    file: ScenarioFile, given: set[str], library: Library
+) -> tuple[ScenarioFile, list[str]]:
+    """A scenario with what it leaves open and its world's file says, and a line of that."""
+    own_terrain = file.terrain.height_m > 0.0 or bool(file.heightmap.file)
+    (x, y, _), *_ = file.start.poses(1)
+    environment, notes = environment_of(
+        library.world(file.world), file.environment, given, (x, y), own_terrain
+    )
+    return replace(file, environment=environment), notes
 
 
 #: Files that a scenario names, beside its sensors.
@@ -489,8 +507,9 @@ def read_scenario(
     events = content.pop("events", [])
     commands = content.pop("commands", [])
     parts = parts_from(content.pop("parts", {}), changed["parts"], where)
-    file = from_mapping(ScenarioFile, content | _options(overrides), where)
-    file = files_beside(path, file)
+    content |= _options(overrides)
+    file = files_beside(path, from_mapping(ScenarioFile, content, where))
+    file, notes = _in_world(file, set(given_keys(content)), library)
     devices = load_suite(file.sensors, read=library.yaml, changes=changed["sensors"])
     sensors = {kind: params for kind, params in devices.items() if kind in SENSORS}
     (vehicle, _), (estimator, given), (autopilot, _) = (
@@ -521,6 +540,7 @@ def read_scenario(
         disturbances=disturbances_from(events, where),
         commands=commands_from(commands, where),
         ahrs=attitude_device(devices, estimator, file, where),
+        notes=tuple(notes),
         overrides=_options(overrides) | ({"parts": parts_out(parts)} if changed["parts"] else {}),
         parts=parts,
     )

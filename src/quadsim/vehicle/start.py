@@ -21,8 +21,8 @@ from quadsim.vehicle.ropes.suspension import hang
 from quadsim.vehicle.state import P, V
 from quadsim.world.air.wind import wind_start
 from quadsim.world.environment import EnvironmentParams
+from quadsim.world.ground import standing_surface_m
 from quadsim.world.scene.distance import surface_distance
-from quadsim.world.scene.raycast_terrain import terrain_height
 from quadsim.world.scene.scene import Scene
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def standing_height_m(
     Args:
         params: the vehicle.
         environment: for the flat ground.
-        scene: for the terrain.
+        scene: terrain and obstacles.
         pose: x, y in m and yaw in rad.
     """
     c, s = cos_sin(float(pose[2]))
@@ -62,10 +62,10 @@ def standing_height_m(
 
 
 def _ground_m(environment: EnvironmentParams, scene: Scene, x: float, y: float) -> float:
-    """Height of the ground; where it is flat, without a kernel, which would have to be loaded."""
-    if not len(scene.terrain.heights):
+    """Height of what it stands on; flat ground needs no kernel, which would have to be loaded."""
+    if scene.is_flat:
         return environment.ground_height_m
-    return terrain_height(scene.terrain, environment.ground_height_m, x, y)
+    return standing_surface_m(scene, environment.ground_height_m, x, y)
 
 
 def stand(

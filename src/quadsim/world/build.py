@@ -15,12 +15,13 @@ from quadsim.base.files import find_world
 from quadsim.base.parameters import Spec, Vec3
 from quadsim.world.air.wind_file import wind_table
 from quadsim.world.environment import EnvironmentParams
+from quadsim.world.ground import slope_heights, slope_of
 from quadsim.world.scene.raycast_terrain import TerrainArrays, terrain_height
 from quadsim.world.scene.scene import EMPTY_SCENE, Scene, scene_of
 from quadsim.world.scene.terrain import Heightmap
 from quadsim.world.scene.terrain_geotiff import read_heightmap_file
 from quadsim.world.scene.terrain_hills import HillsParams, hills
-from quadsim.world.sdf.world_file import load_world
+from quadsim.world.sdf.world_file import World, load_world
 
 
 @dataclass(frozen=True)
@@ -91,12 +92,15 @@ def _terrain_heights(
 
 
 def make_scene(
-    world: str, terrain: HillsParams, heightmap: HeightmapParams, environment: EnvironmentParams
+    world: str | World,
+    terrain: HillsParams,
+    heightmap: HeightmapParams,
+    environment: EnvironmentParams,
 ) -> Scene:
     """What rays and vehicles meet beside the flat ground, and the recorded wind.
 
     Args:
-        world: a file of ``worlds``, or a path.
+        world: a file of ``worlds``, or a path, or what is in it.
         terrain: hills, instead of the world's own terrain.
         heightmap: a file of heights, instead of both.
         environment: for the height of the flat ground, and the wind's file.
@@ -107,7 +111,7 @@ def make_scene(
     Raises:
         InputError: the world or the wind cannot be read; its own ground lies above the flat ground.
     """
-    loaded = load_world(find_world(world))
+    loaded = world if isinstance(world, World) else load_world(find_world(world))
     plane_m, ground_height_m = loaded.ground_height_m, environment.ground_height_m
     if plane_m is not None and plane_m > ground_height_m:
         raise InputError(
@@ -116,9 +120,18 @@ def make_scene(
         )
     if terrain.height_m > 0.0 and heightmap.file:
         raise InputError("heightmap.file: beside terrain.height_m; allowed: one of the two")
-    grown = heightmap.read() or hills(terrain) or loaded.terrain
-    # level ground is the flat ground's part; under terrain it would fill the valleys
-    above = tuple(obstacle for obstacle in loaded.obstacles if not obstacle.is_level_ground())
+    grown = heightmap.read() or hills(terrain)
+    slope = None if grown else slope_of(loaded)
+    own = loaded.terrain if slope is None else slope_heights(slope)
+    # Level ground is the flat ground's part: under terrain of the scenario it would fill the
+    # valleys; those of the world's own it fills.
+    fills = grown is None and own is not None and plane_m is not None
+    above = tuple(
+        obstacle
+        for obstacle in loaded.obstacles
+        if obstacle is not slope and (fills or not obstacle.is_level_ground())
+    )
+    grown = grown or own
     scene = scene_of(above, grown) if above or grown else EMPTY_SCENE
     if environment.wind.file:
         scene = scene._replace(wind=wind_table(environment.wind))
