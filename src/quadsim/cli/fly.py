@@ -318,6 +318,7 @@ def _summary(
             if not failure and namespace in outcome.unfinished:
                 log.events.append(timeout_event(stamp_ns, outcome.unfinished[namespace]))
         first = next(iter(flown.values()))
+        first.notes += scenario.notes
         recorder = outcome.reports.get("/recorder")
         if recorder is not None and recorder.message not in ("recording", ""):
             first.events.append(Event(stamp_ns, ERROR, STOPPED, recorder.message))

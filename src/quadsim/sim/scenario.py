@@ -397,7 +397,7 @@ def with_fence(autopilot: AutopilotParams, fence: FenceParams) -> AutopilotParam
 
 
 def files_beside(path: Path, file: ScenarioFile) -> ScenarioFile:
-    """A scenario whose world, heightmap and recorded wind are looked for beside its own file first."""
+    """A scenario whose world, heightmap and wind are looked for beside its own file first."""
 
     def found(name: str) -> str:
         near = path.parent / name

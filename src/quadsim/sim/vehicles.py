@@ -20,7 +20,6 @@ from quadsim.control.inner_loop import new_inner_loop
 from quadsim.control.position import new_position_control
 from quadsim.estimation.eskf.measurement_buffer import TIMELINE, new_timeline
 from quadsim.estimation.eskf.parameters import LINEAR
-from quadsim.geometry.rotation import from_euler
 from quadsim.sensors import SENSORS, ahrs
 from quadsim.sensors.barometer import BarometerParams
 from quadsim.sensors.error_terms import SensorParams
@@ -241,9 +240,9 @@ class Vehicles:
         scenario, state, setup = self.scenario, self.states[i], self.setups[i]
         seed, world = scenario.file.seed, (scenario.environment, scenario.scene)
         physics, charge = scenario.file.physics, scenario.file.start.charge
-        stand(state.vehicle, scenario.vehicle, *world, physics, pose, charge)
+        q_WB = stand(state.vehicle, scenario.vehicle, *world, physics, pose, charge)
         state["truth"][0]["p_W"] = state.vehicle.x[P : P + 3]
-        state["truth"][0]["q_WB"] = from_euler(0.0, 0.0, pose[2])
+        state["truth"][0]["q_WB"] = q_WB
         sources = [
             self._switch_on(i, name, model, state[kind], scenario.sensors.get(kind))
             for kind, model in SENSORS.items()

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import mul
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from quadsim.base.compiled import Records, plain
-from quadsim.base.elementary import cos_sin
 from quadsim.base.errors import InputError
-from quadsim.geometry.rotation import from_euler, quat, rotate, unrotate
+from quadsim.base.parameters import Vec3
+from quadsim.geometry.rotation import Quat, from_euler, multiply, normalize, quat, rotate, unrotate
 from quadsim.geometry.vector import add
 from quadsim.vehicle.formalisms.formalisms import set_attitude
 from quadsim.vehicle.parameters import VehicleParams
@@ -32,33 +33,103 @@ if TYPE_CHECKING:
 MOST_SINE = 0.9998
 #: By how much more than by its weight a vehicle may be put into the ground, m.
 TOLERANCE_M = 0.01
+#: A vehicle stands along a slope if no foot is this far off the others' plane, m.
+FLUSH_M = 0.02
 
 
-def standing_height_m(
+def standing_pose(
     params: VehicleParams, environment: EnvironmentParams, scene: Scene, pose: Sequence[float]
-) -> float:
-    """Height of the centre of mass over which no foot of a level vehicle is below the ground.
+) -> tuple[float, Quat]:
+    """How a vehicle stands: along a slope if the ground under its feet is one plane, else level.
 
-    The feet sink in by their sag, as under the weight.
+    No foot is further below the ground than by its sag, as under the weight.
 
     Args:
         params: the vehicle.
         environment: for the flat ground.
         scene: terrain and obstacles.
         pose: x, y in m and yaw in rad.
+
+    Returns:
+        Height of the centre of mass in m, and its attitude q_WB.
     """
-    c, s = cos_sin(float(pose[2]))
-    heights = [
-        _ground_m(
-            environment,
-            scene,
-            float(pose[0] + c * foot[0] - s * foot[1]),
-            float(pose[1] + s * foot[0] + c * foot[1]),
-        )
-        - foot[2]
-        for foot in params.contact.points_B_m or ((0.0, 0.0, 0.0),)
+    level = plain(from_euler)(0.0, 0.0, float(pose[2]))
+    sag_m = params.contact.sag_m
+    feet_B = params.contact.points_B_m or ((0.0, 0.0, 0.0),)
+    rooms_m = _rooms_m(feet_B, level, environment, scene, pose)
+    heights_m = [room_m + foot[2] for room_m, foot in zip(rooms_m, feet_B, strict=True)]
+    ahead, left = _plane_over(
+        feet_B, [sum(map(mul, _about_mean(feet_B, i), heights_m)) for i in (0, 1)]
+    )
+    if ahead == 0.0 == left:
+        return max(rooms_m) - sag_m, level
+    up = 1.0 + math.sqrt(1.0 + ahead * ahead + left * left)
+    along = plain(multiply)(level, plain(normalize)((up, left, -ahead, 0.0)))
+    along_m = _rooms_m(feet_B, along, environment, scene, pose)
+    spread_m = max(along_m) - min(along_m)
+    if spread_m < sag_m:
+        return sum(along_m) / len(feet_B) - sag_m, _leaning(along, feet_B, sag_m)
+    if spread_m < FLUSH_M:
+        return max(along_m) - sag_m, along
+    return max(rooms_m) - sag_m, level
+
+
+def _rooms_m(
+    feet_B: Sequence[Vec3],
+    q_WB: Quat,
+    environment: EnvironmentParams,
+    scene: Scene,
+    pose: Sequence[float],
+) -> list[float]:
+    """Height of the centre of mass with which each foot would just touch."""
+    arms_W = [plain(rotate)(q_WB, foot_B) for foot_B in feet_B]
+    return [
+        _ground_m(environment, scene, float(pose[0]) + east, float(pose[1]) + north) - up
+        for east, north, up in arms_W
     ]
-    return max(heights) - params.contact.sag_m
+
+
+def _about_mean(feet_B: Sequence[Vec3], axis: int) -> list[float]:
+    mean = sum(foot[axis] for foot in feet_B) / len(feet_B)
+    return [foot[axis] - mean for foot in feet_B]
+
+
+def _plane_over(feet_B: Sequence[Vec3], moments: Sequence[float]) -> tuple[float, float]:
+    """Slopes in x and y of what grows linearly over the feet; 0 where these are in a line.
+
+    Args:
+        feet_B: places of the feet, m.
+        moments: sums of its values, each with how far its foot is ahead, and left, of their middle.
+    """
+    x, y = _about_mean(feet_B, 0), _about_mean(feet_B, 1)
+    xx, xy, yy = sum(map(mul, x, x)), sum(map(mul, x, y)), sum(map(mul, y, y))
+    determinant = xx * yy - xy * xy
+    if determinant <= 1e-6 * (xx + yy) * (xx + yy):
+        return 0.0, 0.0
+    return (
+        (moments[0] * yy - moments[1] * xy) / determinant,
+        (moments[1] * xx - moments[0] * xy) / determinant,
+    )
+
+
+def _leaning(q_WB: Quat, feet_B: Sequence[Vec3], sag_m: float) -> Quat:
+    """An attitude along a slope, leaning downhill as its feet give way there.
+
+    The feet are springs of stiffness k = m g / (n sag). With depths d_i their forces k d_i balance
+    the friction m g (g_x, g_y) at their height z about the centre of mass:
+    sum x_i d_i = -n sag z g_x, and as much in y.
+    """
+    down_B = plain(unrotate)(q_WB, (0.0, 0.0, -1.0))
+    lean = [-sag_m * sum(foot[2] for foot in feet_B) * down_B[i] for i in (0, 1)]
+    ahead, left = _plane_over(feet_B, lean)
+    return plain(multiply)(q_WB, plain(normalize)((1.0, -0.5 * left, 0.5 * ahead, 0.0)))
+
+
+def standing_height_m(
+    params: VehicleParams, environment: EnvironmentParams, scene: Scene, pose: Sequence[float]
+) -> float:
+    """Height of the centre of mass, as of :func:`standing_pose`."""
+    return standing_pose(params, environment, scene, pose)[0]
 
 
 def _ground_m(environment: EnvironmentParams, scene: Scene, x: float, y: float) -> float:
@@ -76,7 +147,7 @@ def stand(
     physics: PhysicsParams,
     pose: Sequence[float],
     charge: float = 1.0,
-) -> None:
+) -> Quat:
     """Set a vehicle on the ground, at rest, motors off.
 
     Args:
@@ -87,13 +158,15 @@ def stand(
         physics: how its attitude is kept.
         pose: x, y in m and yaw in rad.
         charge: of its battery, 0 to 1.
+
+    Returns:
+        Its attitude q_WB.
     """
     zero = np.zeros(1, vehicle.dtype)[0]
     for name in vehicle.dtype.names or ():
         vehicle[name] = zero[name]
-    height_m = standing_height_m(params, environment, scene, pose)
+    height_m, attitude = standing_pose(params, environment, scene, pose)
     vehicle.x[P : P + 3] = pose[0], pose[1], height_m
-    attitude = from_euler(0.0, 0.0, float(pose[2]))
     formalism = FORMALISMS.index(physics.formalism)
     set_attitude(vehicle.x, vehicle, formalism, attitude, (0.0, 0.0, 0.0))
     vehicle.last_x[:] = vehicle.x
@@ -106,7 +179,8 @@ def stand(
     held.thrust_gain[:] = 1.0
     wind_start(vehicle.wind)
     vehicle.wind_from_W_mps[:] = vehicle.wind_to_W_mps[:] = environment.wind_W_mps
-    hang(vehicle, params, environment, scene, float(pose[2]))
+    hang(vehicle, params, environment, scene, attitude)
+    return attitude
 
 
 def check_place(

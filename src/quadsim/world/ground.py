@@ -16,7 +16,7 @@ from quadsim.world.scene.scene import Scene, cast_ray, scene_of
 from quadsim.world.scene.terrain import Heightmap
 from quadsim.world.sdf.world_file import World
 
-#: Vertical part of the normal of the steepest plane that is ground, 60 degrees; a steeper is a wall.
+#: Vertical part of the normal of the steepest plane that is ground, 60 degrees.
 LEAST_UP = 0.5
 #: A sloped plane is ground on a square of so many cells about the origin, m.
 SLOPE_CELLS, CELL_M = 512, 2.0
@@ -26,6 +26,8 @@ DROP_M = 0.5
 SAME_M = 1e-6
 #: Beside a floor, what is so much lower is ground too, m.
 LOWER_M = 0.01
+#: The flat ground is so much beneath a floor, so that nothing stands on both, m.
+BENEATH_M = 0.05
 #: Longest way down, m.
 FAR_M = 1e6
 
@@ -58,11 +60,11 @@ def slope_heights(obstacle: Obstacle) -> Heightmap:
     return Heightmap(heights, (SLOPE_CELLS * CELL_M, SLOPE_CELLS * CELL_M))
 
 
-def ground_height_of(world: World, x: float, y: float) -> float | None:
-    """Height at which the flat ground does not hide the ground of a world.
+def ground_height_of(world: World, x: float, y: float) -> tuple[float, str] | None:
+    """Height at which the flat ground does not hide the ground of a world, and what that is.
 
-    That of the level ground; the lowest of a heightmap; of a slope that at the origin; that of the
-    floor which is beneath a place; where something else is lower, as in a mesh with valleys, the
+    That of the level ground; the lowest of a heightmap; of a slope that at the origin; just
+    beneath the floor of a place; where something else is lower, as in a mesh with valleys, the
     lowest point, and at most -1 m.
 
     Args:
@@ -71,16 +73,20 @@ def ground_height_of(world: World, x: float, y: float) -> float | None:
         y: of the place, m.
 
     Returns:
-        m in ``map``; None where the world has no ground at the place.
+        m in ``map``, and words for the ground where it is not flat; None where there is none.
     """
+    level_m = world.ground_height_m
     if world.terrain is not None:
-        lowest = float(world.terrain.heights_m.min())
-        return lowest if world.ground_height_m is None else max(lowest, world.ground_height_m)
-    if world.ground_height_m is not None:
-        return world.ground_height_m
+        low_m, high_m = float(world.terrain.heights_m.min()), float(world.terrain.heights_m.max())
+        words = f"terrain from {low_m:.6g} to {high_m:.6g} m"
+        return low_m if level_m is None else max(low_m, level_m), words
+    if level_m is not None:
+        return level_m, ""
     slope = slope_of(world)
     if slope is not None:
-        return _plane(slope)[3]
+        *_, up, height_m = _plane(slope)
+        angle_deg = math.degrees(math.acos(min(up, 1.0)))
+        return height_m, f"ground sloped by {angle_deg:.3g} deg, {height_m:.6g} m at the origin"
     shapes = [one for one in world.obstacles if not isinstance(one.shape, Plane)]
     if not shapes:
         return None
@@ -88,8 +94,10 @@ def ground_height_of(world: World, x: float, y: float) -> float | None:
     bottom = min(lowest, -1.0) - 2.0 * SAME_M
     floor = standing_surface_m(scene_of(shapes), bottom, x, y)
     if floor <= bottom + SAME_M:
-        return bottom if lowest < 0.0 else None
-    return bottom if lowest < floor - LOWER_M else floor
+        return (bottom, f"no ground at the start above {bottom:.6g} m") if lowest < 0.0 else None
+    if lowest < floor - LOWER_M:
+        return bottom, f"ground of its shapes, {floor:.6g} m at the start"
+    return floor - BENEATH_M, f"a floor at {floor:.6g} m"
 
 
 def _lowest_seen_m(obstacle: Obstacle) -> float:

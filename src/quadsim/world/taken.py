@@ -61,7 +61,7 @@ def environment_of(
             )
         if -gravity[2] != environment.gravity_mps2:
             taken["gravity_mps2"] = abs(gravity[2])
-            said.append(f"gravity {-gravity[2]:g} m/s^2")
+            said.append(f"gravity {abs(gravity[2]):g} m/s^2")
     wind = world.wind_W_mps
     if wind not in (None, environment.wind_W_mps) and is_open("wind_W_mps", "wind.file"):
         assert wind is not None
@@ -78,12 +78,14 @@ def environment_of(
             else:
                 said.append("not its magnetic field, which is of another place")
     if is_open("ground_height_m"):
-        ground_m = world.ground_height_m if own_terrain else ground_height_of(world, *place)
-        if ground_m is None and not own_terrain:
+        level_m = world.ground_height_m
+        own = None if level_m is None else (level_m, "")
+        found = own if own_terrain else ground_height_of(world, *place)
+        if found is not None and (found[1] or found[0] != environment.ground_height_m):
+            taken["ground_height_m"] = found[0]
+            said.append(found[1] or f"flat ground at {found[0]:.6g} m")
+        elif found is None and not own_terrain:
             said.append(f"it has no ground here: flat ground at {environment.ground_height_m:g} m")
-        elif ground_m is not None and ground_m != environment.ground_height_m:
-            taken["ground_height_m"] = ground_m
-            said.append(f"flat ground at {ground_m:.6g} m")
     if world.heading_deg:
         said.append(f"turned by its heading of {world.heading_deg:g} deg, x is east")
     if taken:

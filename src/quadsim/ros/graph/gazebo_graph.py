@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from xml.etree.ElementTree import Element  # the type alone
 
+from quadsim.base.compiled import plain
 from quadsim.base.errors import InputError
 from quadsim.base.files import find, find_world, share_dir
 from quadsim.base.options import option
@@ -22,11 +23,12 @@ from quadsim.gazebo.sdf import vehicle_model
 from quadsim.gazebo.sensors import CameraParams
 from quadsim.gazebo.worlds import for_gazebo
 from quadsim.gazebo.xml import xml_text
+from quadsim.geometry.rotation import to_euler
 from quadsim.ros.gazebo.figures import figures_of
 from quadsim.ros.graph.graph import NodeSpec, SimLaunch, prefixed
 from quadsim.ros.graph.vehicles import frame_prefix, vehicle_namespaces
 from quadsim.sim.scenario import Scenario, ScenarioFile
-from quadsim.vehicle.start import standing_height_m
+from quadsim.vehicle.start import standing_pose
 from quadsim.world.sdf.world_file import load_world
 
 CAMERA = "camera"
@@ -218,12 +220,12 @@ def _models(scenario: Scenario, options: GazeboLaunch) -> list[Element]:
             view=not options.flies,
             fortress=options.fortress,
         )
-        height_m = standing_height_m(scenario.vehicle, scenario.environment, scenario.scene, pose)
+        height_m, q_WB = standing_pose(scenario.vehicle, scenario.environment, scenario.scene, pose)
         place = model.find("pose")
         if place is None:
             place = Element("pose")
             model.insert(0, place)
-        place.text = xml_text((pose[0], pose[1], float(height_m), 0.0, 0.0, pose[2]))
+        place.text = xml_text((pose[0], pose[1], float(height_m), *plain(to_euler)(q_WB)))
         models.append(model)
     return models
 

@@ -5,6 +5,7 @@ Nothing here imports ROS or anything heavy: ``--help`` reads it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
@@ -97,7 +98,7 @@ class ScenarioOptions:
     parts: PartOptions = field(default_factory=PartOptions)
 
     def load(self, changes: Mapping[str, Any] | None = None, **others: Any) -> Scenario:
-        """The scenario.
+        """The scenario; what it takes from its world is said.
 
         Args:
             changes: as of :func:`quadsim.sim.scenario.load_scenario`.
@@ -109,7 +110,7 @@ class ScenarioOptions:
         from quadsim.sim.scenario import load_scenario
 
         own, estimator = self.parts.split()
-        return load_scenario(
+        loaded = load_scenario(
             self.scenario,
             {**(changes or {}), **own},
             estimator=estimator,
@@ -119,6 +120,9 @@ class ScenarioOptions:
             seed=self.seed,
             **others,
         )
+        for note in loaded.notes:
+            print(f"quadsim: {note}", file=sys.stderr, flush=True)
+        return loaded
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from quadsim.base.compiled import Array, kernel
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3, pack
-from quadsim.geometry.rotation import Mat3, apply, from_euler, to_matrix
+from quadsim.geometry.rotation import Mat3, Quat, apply, to_matrix
 from quadsim.geometry.vector import add, cross, dot, norm, subtract, vec3
 from quadsim.vehicle.formalisms.quaternion_constraint import rate_of
 from quadsim.vehicle.parameters import VehicleParams
@@ -283,16 +283,16 @@ def hang(
     params: VehicleParams,
     environment: EnvironmentParams,
     scene: Scene,
-    yaw: float = 0.0,
+    q_WB: Quat = (1.0, 0.0, 0.0, 0.0),
 ) -> None:
-    """Lay the load under a level vehicle that stands; on a short rope it hangs above the ground.
+    """Lay the load under a vehicle that stands; on a short rope it hangs above the ground.
 
     Args:
         vehicle: VEHICLE record, already in its place.
         params: its parameters.
         environment: the world.
         scene: its terrain.
-        yaw: of the vehicle in rad.
+        q_WB: its attitude.
 
     Raises:
         InputError: the tether does not reach the vehicle.
@@ -300,7 +300,7 @@ def hang(
     ropes, x = vehicle.suspension, vehicle.x
     packed: Any = pack(params)
     world: Any = pack(environment)
-    R_WB = to_matrix(from_euler(0.0, 0.0, yaw))
+    R_WB = to_matrix(q_WB)
     reach_m = norm(span_W(TETHER, x, R_WB, packed))
     if 0.0 < params.tether.length_m < reach_m:
         raise InputError(
