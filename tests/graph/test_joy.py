@@ -165,14 +165,14 @@ class Script:
 
 
 def test_a_key_is_held_for_a_while_and_then_falls_back():
-    keypad = Keypad(PilotParams(deflection=0.8, hold_s=0.4, fall_s=0.2))
+    keypad = Keypad(PilotParams(hold_s=0.4))
     keypad.press("up", 10.0)
-    assert keypad.sticks(10.39) == (0.8, 0.0, 0.0, 0.0)
-    assert keypad.sticks(10.5) == pytest.approx((0.4, 0.0, 0.0, 0.0))
-    assert keypad.sticks(10.61) == (0.0, 0.0, 0.0, 0.0)
+    assert keypad.sticks(10.39) == (1.0, 0.0, 0.0, 0.0)
+    assert keypad.sticks(10.55) == pytest.approx((0.5, 0.0, 0.0, 0.0))
+    assert keypad.sticks(10.71) == (0.0, 0.0, 0.0, 0.0)
     keypad.press("a", 11.0)
     keypad.press("s", 11.1)
-    assert keypad.sticks(11.2) == (0.0, 0.0, -0.8, 0.8)
+    assert keypad.sticks(11.2) == (0.0, 0.0, -1.0, 1.0)
     keypad.press("w", 11.2)  # the other way at once
     assert keypad.sticks(11.2)[2] == 0.8
     keypad.press(" ", 11.2)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from point_mass import LEVEL, STEP_NS, PointMass
 
 from quadsim.hil.guard.guard import Guard, GuardOutput, GuardParams
-from quadsim.hil.guard.reaches import growth_mps
+from quadsim.hil.guard.reaches import HEIGHT_RATIO, growth_mps
 
 Array = NDArray[np.float64]
 
@@ -51,7 +51,7 @@ class PointFleet:
         seed: of when in a period each guard steps.
 
     Attributes:
-        least_m: least distance of two centres so far, a height divided by ``height_ratio``.
+        least_m: least distance of two centres so far, a height divided by ``HEIGHT_RATIO``.
         silent: names that are not heard any more.
     """
 
@@ -66,7 +66,7 @@ class PointFleet:
         rng = np.random.default_rng(seed)
         self.now_ns, self.least_m = 1_000_000_000, math.inf
         self.silent: set[str] = set()
-        self._metric = np.array((1.0, 1.0, 1.0 / each[0].neighbours.height_ratio))
+        self._metric = np.array((1.0, 1.0, 1.0 / HEIGHT_RATIO))
         self.members = {
             f"quad{k + 1}": Member(
                 Guard(own),

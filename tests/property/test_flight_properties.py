@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,20 +22,32 @@ from quadsim.base.records import (
 )
 from quadsim.control.parameters import FailsafeParams, FenceParams, FlightParams, ManualParams
 from quadsim.geometry.rotation import from_euler
+from quadsim.mission.flight import detours, landing, states
 from quadsim.mission.flight.flight import STATES, FlightManager
 from quadsim.mission.items import Goto, Hover, Land, Takeoff
 
 TICK_NS = 20_000_000
 MISSION = (Takeoff(height_m=2.0), Goto(position_W_m=(6.0, 0.0, 2.0)), Hover(duration_s=1.0), Land())
-#: Short times, so that a sequence of a few seconds meets every state.
 PARAMS = FlightParams(
-    failsafe=FailsafeParams(hold_s=1.0, recovery_s=1.0, command_land_s=1.0, estimate_return_s=0.2),
+    failsafe=FailsafeParams(hold_s=1.0, command_land_s=1.0),
     manual=ManualParams(allowed=True),
-    spool_up_s=0.1,
-    spool_down_s=0.1,
     arrival_timeout_s=0.5,
     touchdown_s=0.1,
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_times():
+    """So that a sequence of a few seconds meets every state."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(states, "SPOOL_UP_S", 0.1)
+        patch.setattr(states, "SPOOL_DOWN_S", 0.1)
+        patch.setattr(detours, "RECOVERY_S", 1.0)
+        patch.setattr(detours, "ESTIMATE_RETURN_S", 0.2)
+        patch.setattr(landing, "ESTIMATE_RETURN_S", 0.2)
+        yield
+
+
 FENCED = replace(
     PARAMS,
     fence=FenceParams(

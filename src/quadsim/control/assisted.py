@@ -25,6 +25,8 @@ from quadsim.control.pid import clamp, limit_horizontal
 from quadsim.geometry.rotation import wrap
 from quadsim.geometry.vector import store
 
+#: Most change of the acceleration, m/s^3.
+JERK_MPS3 = 10.0
 #: How fast the reference's velocity goes over into the wanted one, and its height, 1/s.
 VELOCITY_GAIN, HEIGHT_GAIN, YAW_GAIN = 4.0, 2.0, 4.0
 #: Most vertical acceleration of the reference, up and down, m/s^2, and its change, m/s^3: full
@@ -160,7 +162,7 @@ def _move(state: Assisted, params: AssistedParams, ground: Ground, z_m: float, d
     vx, vy = limit_horizontal(vx, vy, most_mps)
     speed = math.sqrt(state.v_W[0] * state.v_W[0] + state.v_W[1] * state.v_W[1])
     most = params.acceleration_mps2
-    jerk = params.jerk_mps3
+    jerk = JERK_MPS3
     if speed > most_mps:  # the ground asks for it, not the pilot
         most, jerk = BRAKING * most, BRAKING * jerk
     ax, ay = limit_horizontal(

@@ -24,6 +24,8 @@ from quadsim.control.three_rotor_flight import spin_control
 from quadsim.geometry.rotation import Quat, quat, rotate, unrotate, yaw_of
 from quadsim.geometry.vector import cross, vec3
 
+#: Most angular acceleration from the integral, body axes, rad/s^2.
+RATE_INTEGRAL_LIMIT_RADPS2 = (20.0, 20.0, 4.0)
 #: Specific thrust that means "armed, motors at their lowest speed", in m/s^2.
 IDLE_THRUST = 1e-3
 
@@ -157,7 +159,7 @@ def wanted_w_dot(
             error,
             params.attitude.rate_integral[i],
             state.cut[i],
-            params.attitude.rate_integral_limit_radps2[i],
+            RATE_INTEGRAL_LIMIT_RADPS2[i],
             dt_s,
         )
         lead, gain = 0.0, params.attitude.rate_gain[i]

@@ -30,10 +30,24 @@ from quadsim.control.motor_loss import (
 )
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.pid import LEAST_STEP_S, MOST_STEP_S, clamp
-from quadsim.control.position import Descent, along_body_z, descent_force, start_descent
+from quadsim.control.position import (
+    DESCENT_MPS,
+    Descent,
+    along_body_z,
+    descent_force,
+    start_descent,
+)
 from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate
 from quadsim.geometry.vector import scale, store, vec3
 
+#: Age of the odometry at which attitude feedback pauses, s.
+ODOMETRY_HOLD_S = 0.05
+#: Age of the odometry that means it is lost, s.
+ODOMETRY_TIMEOUT_S = 0.5
+#: Thrust without odometry over hover's: it sinks.
+OPEN_LOOP_THRUST = 0.97
+#: Low thrust and no motion this long mean landed, s.
+LANDED_AFTER_S = 1.0
 #: waiting: rotors stopped, nothing to fly. flying: commands are obeyed (idling included).
 #: command lost: level descent. odometry lost: open loop. stopped: landed by the watchdog; a
 #: command with thrust 0 ends it.
@@ -163,7 +177,7 @@ def _receive_command(state: InnerLoop, command: AttitudeCommand, age_s: float, d
 def _next_phase(state: InnerLoop, params: AutopilotParams) -> int:
     """Phase that the ages and the last command call for."""
     commanded = state.command_age_s <= params.watchdog.command_timeout_s
-    located = state.odometry_age_s <= params.watchdog.odometry_timeout_s
+    located = state.odometry_age_s <= ODOMETRY_TIMEOUT_S
     if commanded and state.command.thrust <= 0.0:
         return WAITING
     if state.phase == STOPPED:
@@ -183,7 +197,7 @@ def _enter(state: InnerLoop, params: AutopilotParams, phase: int) -> None:
         state.still_s = 0.0
     if phase == ODOMETRY_LOST:
         height = max(state.odometry.p_W[2] - state.ground_m, 0.0)
-        falling = (1.0 - params.watchdog.open_loop_thrust) * params.gravity_mps2
+        falling = (1.0 - OPEN_LOOP_THRUST) * params.gravity_mps2
         state.time_left_s = math.sqrt(2.0 * height / falling) + 1.0
     if phase in (WAITING, STOPPED):
         state.airborne = 0
@@ -207,7 +221,7 @@ def _fly(
     state: InnerLoop, params: AutopilotParams, airframe: Airframe, dt_s: float, rotor_speeds: Array
 ) -> None:
     """Fly the kept command; without a recent attitude or a gyroscope, only its thrust."""
-    recent = state.odometry_age_s <= params.watchdog.odometry_hold_s
+    recent = state.odometry_age_s <= ODOMETRY_HOLD_S
     if recent or is_within_limits(size(state.gyro_B)):
         _watch_motors(state, airframe, dt_s)
         for i in range(MAX_ROTORS):
@@ -252,18 +266,16 @@ def _descend(
     """Level descent on the odometry, yaw rate 0; tells whether the vehicle has landed."""
     odometry, command = state.odometry, state.command
     v_up = odometry.v_W[2]
-    force = descent_force(
-        state.descent, params, -params.watchdog.descent_mps, v_up, state.hover, dt_s
-    )
+    force = descent_force(state.descent, params, -DESCENT_MPS, v_up, state.hover, dt_s)
     body_z = rotate(quat(odometry.q_WB), (0.0, 0.0, 1.0))
     least, most = thrust_limits(params.attitude.thrust_reserve, airframe)
     command.thrust = along_body_z(force, body_z[2], least, most)
     command.yaw_rate = 0.0
     store(command.q_WB, (1.0, 0.0, 0.0, 0.0))
     _fly(state, params, airframe, dt_s, rotor_speeds)
-    still = abs(v_up) < STILL_SHARE * params.watchdog.descent_mps
+    still = abs(v_up) < STILL_SHARE * DESCENT_MPS
     state.still_s = state.still_s + dt_s if still else 0.0
-    return bool(state.still_s >= params.watchdog.landed_after_s)
+    return bool(state.still_s >= LANDED_AFTER_S)
 
 
 @kernel
@@ -283,7 +295,7 @@ def _act(
         _enter(state, params, STOPPED)
     elif phase == ODOMETRY_LOST:
         state.time_left_s -= dt_s
-        thrust = params.watchdog.open_loop_thrust * state.hover
+        thrust = OPEN_LOOP_THRUST * state.hover
         if state.time_left_s > 0.0:
             cosine = rotate(quat(state.odometry.q_WB), (0.0, 0.0, 1.0))[2]
             coasts = is_within_limits(size(state.gyro_B))

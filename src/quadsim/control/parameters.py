@@ -45,9 +45,6 @@ class PositionParams:
     integral_limit_xy_mps2: Annotated[
         float, Spec("most acceleration from the integral", "m/s^2", ge=0.0, le=20.0)
     ] = 3.0
-    integral_limit_z_mps2: Annotated[
-        float, Spec("most vertical acceleration from the integral", "m/s^2", ge=0.0, le=9.0)
-    ] = 3.0
     attitude_lag_s: Annotated[
         float,
         Spec("lag of the attitude loop, led by the feed-forward acceleration", "s", ge=0.0, le=1.0),
@@ -63,12 +60,6 @@ class PositionParams:
     tilt_max_rad: Annotated[
         float, Spec("largest angle between body z and the vertical", "rad", gt=0.0, le=1.2)
     ] = 0.7
-    blind_thrust_min: Annotated[
-        float, Spec("least thrust of a descent without position, over hover's", "1", ge=0.3, le=1.0)
-    ] = 0.8
-    blind_thrust_max: Annotated[
-        float, Spec("most thrust of a descent without position, over hover's", "1", ge=1.0, le=2.0)
-    ] = 1.15
 
 
 #: The position loop where nothing else is said.
@@ -91,9 +82,6 @@ class AttitudeParams:
     rate_integral: Annotated[
         Vec3, Spec("the same per integrated error", "1/s^2", ge=0.0, le=2000.0)
     ] = (60.0, 60.0, 12.0)
-    rate_integral_limit_radps2: Annotated[
-        Vec3, Spec("most angular acceleration from the integral", "rad/s^2", ge=0.0, le=500.0)
-    ] = (20.0, 20.0, 4.0)
     rate_lead_s: Annotated[
         float, Spec("derivative time of the rate loop; 0 for none", "s", ge=0.0, le=0.1)
     ] = 0.0125
@@ -123,19 +111,6 @@ class WatchdogParams:
     command_timeout_s: Annotated[
         float, Spec("age of the attitude command that means it is lost", "s", gt=0.0, le=10.0)
     ] = 0.5
-    odometry_hold_s: Annotated[
-        float, Spec("age of the odometry at which attitude feedback pauses", "s", gt=0.0, le=1.0)
-    ] = 0.05
-    odometry_timeout_s: Annotated[
-        float, Spec("age of the odometry that means it is lost", "s", gt=0.0, le=10.0)
-    ] = 0.5
-    descent_mps: Annotated[float, Spec("speed of the level descent", "m/s", gt=0.0, le=5.0)] = 0.7
-    open_loop_thrust: Annotated[
-        float, Spec("thrust without odometry over hover's", "1", ge=0.5, lt=1.0)
-    ] = 0.97
-    landed_after_s: Annotated[
-        float, Spec("low thrust and no motion this long mean landed", "s", gt=0.0, le=10.0)
-    ] = 1.0
 
 
 @dataclass(frozen=True)
@@ -168,12 +143,6 @@ class ArmingParams:
 class FailsafeParams:
     """Limits whose breach ends the mission in a landing; see docs/mission.md."""
 
-    estimate_timeout_s: Annotated[
-        float, Spec("time without a new estimate that means it is lost", "s", gt=0.0, le=10.0)
-    ] = 0.5
-    estimate_return_s: Annotated[
-        float, Spec("good estimates this long are flown on again", "s", gt=0.0, le=30.0)
-    ] = 1.0
     position_sigma_m: Annotated[
         float, Spec("deviation of the position that means it has diverged", "m", gt=0.0, le=1000.0)
     ] = 10.0
@@ -192,12 +161,6 @@ class FailsafeParams:
     jump_rad: Annotated[
         float, Spec("step of the attitude that no turn explains", "rad", gt=0.0, le=3.2)
     ] = 0.5
-    upset_rad: Annotated[float, Spec("tilt that control never asks for", "rad", gt=0.0, le=3.2)] = (
-        1.2
-    )
-    upset_s: Annotated[
-        float, Spec("tilted so far for this long, the attitude is lost", "s", gt=0.0, le=10.0)
-    ] = 0.5
     hold_growth_m: Annotated[
         float,
         Spec("growth of the position's deviation at which it is held", "m", gt=0.0, le=1000.0),
@@ -208,9 +171,6 @@ class FailsafeParams:
     off_course_m: Annotated[
         float, Spec("distance from the reference that does not shrink", "m", gt=0.0, le=1000.0)
     ] = 6.0
-    off_course_s: Annotated[
-        float, Spec("time of that after which the estimate is distrusted", "s", gt=0.0, le=60.0)
-    ] = 2.0
     command_timeout_s: Annotated[
         float, Spec("age of a velocity command at which the vehicle stops", "s", gt=0.0, le=60.0)
     ] = 0.5
@@ -223,19 +183,9 @@ class FailsafeParams:
     floor_m: Annotated[
         float, Spec("lowest height above the take-off point en route", "m", ge=-1e4, le=100.0)
     ] = 0.3
-    recovery_s: Annotated[
-        float, Spec("time a recovery from below the floor may take", "s", gt=0.0, le=60.0)
-    ] = 5.0
-    impact_margin_m: Annotated[
-        float, Spec("height that a pull-up leaves", "m", ge=0.0, le=100.0)
-    ] = 0.15
     impact_sink_mps: Annotated[
         float, Spec("slowest descent that is pulled up", "m/s", gt=0.0, le=50.0)
     ] = 0.8
-    impact_lag_s: Annotated[float, Spec("time until a pull-up acts", "s", ge=0.0, le=2.0)] = 0.15
-    impact_acceleration_mps2: Annotated[
-        float, Spec("upwards, at full thrust", "m/s^2", gt=0.0, le=100.0)
-    ] = 4.0
     battery_warn: Annotated[float, Spec("charge at which it flies home", "1", ge=0.0, le=1.0)] = (
         0.25
     )
@@ -304,9 +254,6 @@ class AssistedParams:
     acceleration_mps2: Annotated[
         float, Spec("most horizontal acceleration", "m/s^2", gt=0.0, le=20.0)
     ] = 3.0
-    jerk_mps3: Annotated[
-        float, Spec("most change of the acceleration", "m/s^3", gt=0.0, le=200.0)
-    ] = 10.0
     lowest_m: Annotated[
         float, Spec("lowest height above ground that is held", "m", gt=0.0, le=100.0)
     ] = 1.0
@@ -362,12 +309,6 @@ class FlightParams:
     fence: FenceParams = field(default_factory=FenceParams)
     assisted: AssistedParams = field(default_factory=AssistedParams)
     manual: ManualParams = field(default_factory=ManualParams)
-    spool_up_s: Annotated[
-        float, Spec("idling between arming and take-off", "s", ge=0.0, le=30.0)
-    ] = 1.0
-    spool_down_s: Annotated[
-        float, Spec("idling between touch-down and stopping", "s", ge=0.0, le=30.0)
-    ] = 0.5
     speed_mps: Annotated[float, Spec("fastest on a leg", "m/s", gt=0.0, le=100.0)] = 3.0
     acceleration_mps2: Annotated[
         float, Spec("most acceleration on a leg", "m/s^2", gt=0.0, le=50.0)
@@ -375,9 +316,6 @@ class FlightParams:
     ascent_mps: Annotated[float, Spec("fastest upwards on a leg", "m/s", gt=0.0, le=50.0)] = 1.5
     descent_mps: Annotated[float, Spec("fastest downwards on a leg", "m/s", gt=0.0, le=50.0)] = 1.0
     yaw_rate_radps: Annotated[float, Spec("fastest turn on a leg", "rad/s", gt=0.0, le=20.0)] = 1.5
-    yaw_acceleration_radps2: Annotated[
-        float, Spec("most angular acceleration of a turn", "rad/s^2", gt=0.0, le=100.0)
-    ] = 3.0
     preview_s: Annotated[
         float,
         Spec(
@@ -400,12 +338,6 @@ class FlightParams:
     landing_speed_mps: Annotated[
         float, Spec("speed of the descent onto the ground", "m/s", gt=0.0, le=3.0)
     ] = 0.6
-    touchdown_thrust: Annotated[
-        float, Spec("thrust over the weight below which the ground carries it", "1", gt=0.1, lt=1.0)
-    ] = 0.75
-    touchdown_speed_mps: Annotated[
-        float, Spec("vertical speed below which the vehicle stands", "m/s", gt=0.0, le=2.0)
-    ] = 0.35
     touchdown_s: Annotated[float, Spec("time both must hold", "s", gt=0.0, le=10.0)] = 0.7
 
 

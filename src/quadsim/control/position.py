@@ -39,6 +39,14 @@ from quadsim.control.pid import LEAST_STEP_S, MOST_STEP_S, clamp, integral_step,
 from quadsim.geometry.rotation import from_euler, quat, rotate, wrap, yaw_of
 from quadsim.geometry.vector import add, store, subtract, vec3
 
+#: Most vertical acceleration from the integral: a mass that is wrong by 30 % needs so much, m/s^2.
+INTEGRAL_LIMIT_Z_MPS2 = 3.0
+#: Least and most thrust of a descent without position, over hover's.
+BLIND_THRUST_MIN = 0.8
+BLIND_THRUST_MAX = 1.15
+#: Speed of the level descent of a vehicle whose commands are lost, m/s.
+DESCENT_MPS = 0.7
+
 
 class Descent(Record):
     """The vertical velocity (upwards, m/s) by its own model."""
@@ -76,9 +84,7 @@ def descent_force(
     highest = hover - gain * descent.v_model
     lowest = min(hover + gain * (2.0 * wanted - descent.v_model), 0.95 * hover)
     force = clamp(hover + gain * (wanted - v), lowest, max(highest, lowest))
-    force = clamp(
-        force, params.position.blind_thrust_min * hover, params.position.blind_thrust_max * hover
-    )
+    force = clamp(force, BLIND_THRUST_MIN * hover, BLIND_THRUST_MAX * hover)
     descent.v_model = max(descent.v_model + (force - hover) * dt_s, 2.0 * wanted)
     return force
 
@@ -213,7 +219,7 @@ def _wanted_force(
         error[2],
         limits.velocity_integral_z,
         up - given_up,
-        limits.integral_limit_z_mps2,
+        INTEGRAL_LIMIT_Z_MPS2,
         dt_s,
     )
     state.v_wanted_up = v_wanted[2]
@@ -251,7 +257,7 @@ def _descend(
     if state.mode != MODE_DESCEND:
         start_descent(state.descent, state.v_wanted_up)
     hover = params.gravity_mps2 + state.integral[2]
-    wanted = v_wanted if math.isfinite(v_wanted) else -params.watchdog.descent_mps
+    wanted = v_wanted if math.isfinite(v_wanted) else -DESCENT_MPS
     force = descent_force(state.descent, params, wanted, odometry.v_W[2], hover, dt_s)
     cosine = 1.0
     if is_attitude(odometry.q_WB):

@@ -25,6 +25,8 @@ from quadsim.sensors.lidar import LidarParams
 from quadsim.sensors.rangefinder import RangefinderParams
 from quadsim.world.scene.obstacles import Pose
 
+#: Farther things are not drawn by a camera, m.
+FAR_M = 300.0
 #: Topic of each sensor in Gazebo, in the vehicle's namespace: what ours is called in ROS.
 TOPICS = {
     "imu": "imu/data_raw",
@@ -59,7 +61,6 @@ class CameraParams:
     height: Annotated[int, Spec("pixels above each other", ge=16, le=8192)] = 480
     field_of_view_deg: Annotated[float, Spec("its width", "deg", ge=1.0, le=170.0)] = 80.0
     near_m: Annotated[float, Spec("nearer things are not drawn", "m", gt=0.0, le=10.0)] = 0.05
-    far_m: Annotated[float, Spec("farther things are not drawn", "m", gt=0.0, le=1e5)] = 300.0
     position_B_m: Position = (0.1, 0.0, 0.0)
     rotation_deg: Rotation = (0.0, 0.0, 0.0)
 
@@ -144,7 +145,7 @@ def _camera(sensor: Element, params: CameraParams, _: Datum) -> None:
     content = {
         "horizontal_fov": math.radians(params.field_of_view_deg),
         "image": {"width": params.width, "height": params.height, "format": "R8G8B8"},
-        "clip": {"near": params.near_m, "far": params.far_m},
+        "clip": {"near": params.near_m, "far": FAR_M},
     }
     add_child(sensor, "camera", content)
 

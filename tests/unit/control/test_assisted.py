@@ -23,6 +23,7 @@ from quadsim.base.records import (
 from quadsim.control.airframe import pack_airframe
 from quadsim.control.assisted import (
     FOLLOWED,
+    JERK_MPS3,
     assisted_step,
     assisted_wish,
     at_rest,
@@ -93,7 +94,7 @@ def test_a_full_stick_keeps_its_limits_and_a_released_one_stops_there():
     assert v[-1, 0] == pytest.approx(PARAMS.speed_mps, abs=1e-3)
     assert a[:, 0].max() == pytest.approx(PARAMS.acceleration_mps2, rel=1e-6)
     jerk = np.diff(a[:, 0]) / DT_S
-    assert np.abs(jerk).max() <= PARAMS.jerk_mps3 * 1.000001
+    assert np.abs(jerk).max() <= JERK_MPS3 * 1.000001
     start = p[-1, 0]
     p, v, a, _ = reference.fly(5.0, 0.0, 0.0, 0.0, 0.0)
     assert at_rest(reference.states)
@@ -102,7 +103,7 @@ def test_a_full_stick_keeps_its_limits_and_a_released_one_stops_there():
     # v^2 / 2a at the full deceleration, and what its build-up and its end take more: v times half
     # the time of the build-up, and a / gain^2 / 2 of the exponential end
     least = PARAMS.speed_mps**2 / (2.0 * PARAMS.acceleration_mps2)
-    more = 0.5 * PARAMS.speed_mps * PARAMS.acceleration_mps2 / PARAMS.jerk_mps3
+    more = 0.5 * PARAMS.speed_mps * PARAMS.acceleration_mps2 / JERK_MPS3
     assert least < p[-1, 0] - start < least + more + PARAMS.acceleration_mps2 / 16.0
     held = p[-1].copy()
     p, _, _, _ = reference.fly(1.0, 0.0, 0.0, 0.0, 0.0)

@@ -8,6 +8,7 @@ import pytest
 
 from quadsim.base.files import find
 from quadsim.base.parameters import load
+from quadsim.hil.guard.emergency import LAND_SINK_MPS
 from quadsim.hil.guard.gate import CommandGateParams, Gate
 from quadsim.hil.guard.parameters import GuardParams
 
@@ -82,11 +83,11 @@ def test_a_vehicle_that_was_flown_is_stopped_and_landed(wrong, words):
     assert not way.gate.landing
     way.run(0.5, **wrong)
     assert words in way.gate.landing
-    assert way.sent[-1] == (0.0, 0.0, -GUARD.watch.land_sink_mps)
+    assert way.sent[-1] == (0.0, 0.0, -LAND_SINK_MPS)
     assert [words in told for told in way.told] == [True, True]
     assert way.told[1].startswith("landing: ")
     # what is good again does not fly it on, until the commands have ended
-    assert way.run(0.5).sent == [(0.0, 0.0, -GUARD.watch.land_sink_mps)] * 25
+    assert way.run(0.5).sent == [(0.0, 0.0, -LAND_SINK_MPS)] * 25
     way.run(1.0, v_W=None)
     assert not way.gate.landing
     assert len(way.run(0.1).sent) == 5
@@ -107,7 +108,7 @@ def test_commands_that_come_late_do_not_go_out():
     way.run(0.3)
     assert set(way.sent) == {(0.0, 0.0, 0.0)}
     assert "a command is 0.20 s old; allowed: 0.15" in way.told[0]
-    for ends in ((0.0, 0.0, 0.0), (0.0, 0.0, -GUARD.watch.land_sink_mps)):
+    for ends in ((0.0, 0.0, 0.0), (0.0, 0.0, -LAND_SINK_MPS)):
         way = Way().run(1.0)
         way.stall(0.2)
         assert way.run(0.2, ends).gate.refused == ""
@@ -157,7 +158,7 @@ def test_what_the_guard_itself_sends_is_within_the_gate():
     limits = GUARD.limits
     level = limits.speed_max_mps * math.sqrt(0.5)
     for v_W in (
-        (0.0, 0.0, -GUARD.watch.land_sink_mps),
+        (0.0, 0.0, -LAND_SINK_MPS),
         (level, -level, limits.climb_max_mps),
         (0.0, 0.0, -limits.sink_max_mps),
     ):

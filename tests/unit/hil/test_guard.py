@@ -14,7 +14,8 @@ from point_mass import LEVEL, Flight, PointMass, fly
 
 from quadsim.base.files import find
 from quadsim.base.parameters import load
-from quadsim.hil.guard.guard import Guard, GuardOutput, GuardParams, Shape
+from quadsim.hil.guard.emergency import LAND_SINK_MPS
+from quadsim.hil.guard.guard import RECOVER_S, Guard, GuardOutput, GuardParams, Shape
 from quadsim.hil.guard.pose import PoseWatch
 
 PARAMS = load(GuardParams, find("guards", "default"))
@@ -473,7 +474,7 @@ def test_a_landing_is_ended_by_nothing_but_disable() -> None:
     bench.silent = set()
     output = bench.run(1.0)
     assert output.land
-    assert output.v_W == pytest.approx((0.0, 0.0, -PARAMS.watch.land_sink_mps))
+    assert output.v_W == pytest.approx((0.0, 0.0, -LAND_SINK_MPS))
     assert bench.guard.enable(bench.now_ns) == "landing; disable first"
     bench.guard.disable()
     assert not bench.run(0.1).send
@@ -559,7 +560,7 @@ def test_a_late_loop_brakes_until_it_is_well_again() -> None:
     output = bench.run(STEP_S)
     assert not output.v_W.any()
     assert output.reason == "late loop: 0.100 s between two steps"
-    assert not bench.run(PARAMS.watch.recover_s - 2.0 * STEP_S).v_W.any()
+    assert not bench.run(RECOVER_S - 2.0 * STEP_S).v_W.any()
     assert bench.run(1.0).state == "passing"
 
 

@@ -13,7 +13,7 @@ from scipy.optimize import linprog, minimize
 
 from quadsim.base.files import find
 from quadsim.base.parameters import load
-from quadsim.hil.guard.guard import Guard, GuardParams
+from quadsim.hil.guard.guard import BLOCKED_S, Guard, GuardParams
 from quadsim.hil.guard.reaches import MOST_POINTS, Neighbours, growth_mps, separation
 
 PARAMS = load(GuardParams, find("guards", "default"))
@@ -329,13 +329,12 @@ def test_all_brake_and_land_where_one_falls_silent():
 def test_a_way_that_stays_shut_is_told_once():
     """A corridor as wide as one vehicle, and another that stands in it."""
     limits = replace(PARAMS.limits, fence_min_W_m=(-20.0, -0.5), fence_max_W_m=(20.0, 0.5))
-    patience = replace(PARAMS.neighbours, blocked_s=1.0)
-    params = replace(PARAMS, limits=limits, neighbours=patience)
+    params = replace(PARAMS, limits=limits)
     places_W = np.array([(-5.0, 0.0, Z), (0.0, 0.0, Z)])
     goals_W = np.array([(5.0, 0.0, Z), (0.0, 0.0, Z)])
     fleet = fleet_to(goals_W, places_W, params)
-    fleet.run(6.0)
-    assert fleet.words("quad1").count("no way past neighbour quad2 for 1 s") == 1
+    fleet.run(9.0)
+    assert fleet.words("quad1").count(f"no way past neighbour quad2 for {BLOCKED_S:g} s") == 1
     assert fleet.members["quad1"].outputs[-1].reason.startswith("neighbour quad2")
     assert fleet.least_m > APART_M
 

@@ -10,7 +10,7 @@ import pytest
 from planned_flight import BEGIN_NS, STEP_S, PlannedFlight, scan
 
 from quadsim.base.errors import InputError
-from quadsim.hil.planner.parameters import MapParams, PlannerParams, SpeedParams
+from quadsim.hil.planner.parameters import PASSING_RADIUS_M, MapParams, PlannerParams, SpeedParams
 from quadsim.hil.planner.planner import Planner
 from quadsim.world.scene.movers import Mover, Movers
 from quadsim.world.scene.obstacle_fields import clearances, make_field
@@ -196,7 +196,7 @@ def test_goals_come_one_after_the_other_and_the_last_is_held():
     flight = begin([], goals)
     track, _ = fly(flight, 30.0)
     closest_m = [np.linalg.norm(track[:, 1:4] - goal, axis=1).min() for goal in goals]
-    passing_m = PlannerParams().passing_radius_m
+    passing_m = PASSING_RADIUS_M
     assert max(closest_m[:2]) < passing_m
     assert np.linalg.norm(track[:, 4:6], axis=1)[20:-60].min() > 0.5  # it stops at none before
     for _ in range(100):

@@ -61,7 +61,7 @@ def test_echoes_are_obstacles_and_the_way_to_them_is_free():
 
 def test_a_tilted_ray_counts_at_the_height_of_flight_alone():
     """It meets the ground 8 m ahead: no obstacle, and free no farther than it is at that height."""
-    made = new_map(half_band_m=0.5)
+    made = new_map()
     made.take(1.0, (-6.0, 0.1, 2.0), np.array([(2.0, 0.1, 0.0)]), NOTHING)
     assert not made.occupied(1.0).any()
     left_band_x = -6.0 + 8.0 * 0.5 / 2.0
@@ -73,7 +73,7 @@ def test_a_tilted_ray_counts_at_the_height_of_flight_alone():
 
 
 def test_what_has_moved_away_is_forgotten():
-    made = new_map(passes=4)
+    made = new_map()
     origin_W, echo_W, behind_W = (0.1, 0.1, 2.0), np.array([[4.1, 0.1, 2.0]]), (7.9, 0.1, 2.0)
     at = cell_of(made, 4.1, 0.1)
     made.take(1.0, origin_W, echo_W, NOTHING)
@@ -86,7 +86,7 @@ def test_what_has_moved_away_is_forgotten():
 
 def test_an_echo_stays_among_many_rays_that_pass():
     """A thin pillar fills a part of its cell: most of the rays of one scan pass beside it."""
-    made = new_map(passes=4)
+    made = new_map()
     past_W = np.column_stack([np.full(40, 7.9), np.full(40, 0.15), np.full(40, 2.0)])
     for scan in range(5):
         made.take(scan * 0.1, (0.1, 0.1, 2.0), np.array([[4.1, 0.1, 2.0]]), past_W)
@@ -94,15 +94,15 @@ def test_an_echo_stays_among_many_rays_that_pass():
 
 
 def test_what_nobody_looked_at_is_unknown_again():
-    made = new_map(memory_s=30.0)
+    made = new_map()
     made.take(1.0, (0.1, 0.1, 2.0), np.array([[4.1, 0.1, 2.0]]), NOTHING)
-    assert made.occupied(30.9).sum() == 1
-    assert not made.occupied(31.1).any()
-    assert not made.known(31.1).any()
+    assert made.occupied(60.9).sum() == 1
+    assert not made.occupied(61.1).any()
+    assert not made.known(61.1).any()
 
 
 def test_another_height_is_another_map():
-    made = new_map(half_band_m=0.5)
+    made = new_map()
     made.take(1.0, (0.1, 0.1, 2.0), np.array([[4.1, 0.1, 2.0]]), NOTHING)
     made.at_height(2.2)
     assert made.occupied(1.0).any()

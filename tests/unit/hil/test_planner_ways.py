@@ -17,7 +17,7 @@ from quadsim.hil.planner.following import (
     sampled,
     speeds_along,
 )
-from quadsim.hil.planner.parameters import SpeedParams
+from quadsim.hil.planner.parameters import BESIDE_S, LEAST_MPS, SpeedParams
 from quadsim.hil.planner.search import TimesToGoal
 
 PARAMS = SpeedParams()
@@ -132,8 +132,8 @@ def test_bends_are_flown_with_the_acceleration_that_is_allowed():
 
 
 def test_narrow_places_are_flown_slowly():
-    assert flown(line(8.0), beside_m=0.5).speeds_mps[0] == pytest.approx(0.5 / PARAMS.beside_s)
-    assert flown(line(8.0), beside_m=-0.1).speeds_mps[0] == PARAMS.least_mps
+    assert flown(line(8.0), beside_m=0.5).speeds_mps[0] == pytest.approx(0.5 / BESIDE_S)
+    assert flown(line(8.0), beside_m=-0.1).speeds_mps[0] == LEAST_MPS
 
 
 def test_corners_are_rounded_and_ends_stay():

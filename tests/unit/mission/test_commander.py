@@ -9,9 +9,10 @@ import pytest
 from obedient import Rig
 
 from quadsim.base.records import MODE_ATTITUDE, MODE_IDLE, MODE_POSITION, MODE_STOP, MODE_VELOCITY
-from quadsim.control.parameters import FlightParams, PositionParams
+from quadsim.control.parameters import PositionParams
 from quadsim.geometry.rotation import from_euler, yaw_of
 from quadsim.mission.flight.commander import PIECES, TRAJECTORIES
+from quadsim.mission.flight.states import SPOOL_UP_S
 from quadsim.mission.trajectories.pieces import Piece, PieceTrajectory
 from quadsim.sim.scenario import load_scenario
 from quadsim.sim.swarm import Swarm
@@ -317,7 +318,7 @@ def test_a_crazyflie_follows_a_circle():
 
 
 def test_spool_up_is_not_waited_for():
-    assert FlightParams().spool_up_s > 0.0
+    assert SPOOL_UP_S > 0.0
     flight = Flight()
     assert flight.commander.take_off(1.0, 2.0) is None
     assert flight.state == "commanded"

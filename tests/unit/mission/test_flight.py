@@ -19,6 +19,7 @@ from quadsim.base.records import (
 from quadsim.control.parameters import FlightParams
 from quadsim.geometry.rotation import from_euler
 from quadsim.mission.flight.flight import ERROR, STATES, WARN, FlightManager
+from quadsim.mission.flight.states import SPOOL_UP_S
 from quadsim.mission.items import Follow, Goto, Hover, Land, Takeoff
 
 PARAMS = FlightParams()
@@ -116,7 +117,7 @@ def test_take_off_waits_for_the_rotors_and_climbs_straight_up_from_the_estimate(
     assert (flight.state, flight.setpoint.mode) == ("armed", MODE_IDLE)
     flight.manager.start()
     flight.until("takeoff")
-    assert (flight.stamp_ns - TICK_NS) * 1e-9 >= PARAMS.spool_up_s
+    assert (flight.stamp_ns - TICK_NS) * 1e-9 >= SPOOL_UP_S
     flight.until("mission")
     climb = [setpoint for state, setpoint in flight.track if state == "takeoff"]
     np.testing.assert_allclose([s.p_W[:2] for s in climb], [[3.0, -2.0]] * len(climb), atol=1e-9)

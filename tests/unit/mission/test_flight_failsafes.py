@@ -10,6 +10,7 @@ import pytest
 from obedient import LIMITS, MISSION, PARAMS, TICK_NS, Flight
 
 from quadsim.base.records import MODE_DESCEND, MODE_POSITION, MODE_STOP, ODOMETRY, SETPOINT
+from quadsim.mission.flight.estimate_check import ESTIMATE_RETURN_S, ESTIMATE_TIMEOUT_S
 from quadsim.mission.flight.flight import ERROR, WARN, FlightManager
 from quadsim.mission.items import Goto, Takeoff
 
@@ -17,7 +18,7 @@ from quadsim.mission.items import Goto, Takeoff
 def test_an_estimate_that_stays_away_ends_in_a_blind_descent_and_a_stop():
     flight = Flight()
     flight.estimate = False
-    flight.run(LIMITS.estimate_timeout_s - 0.04)
+    flight.run(ESTIMATE_TIMEOUT_S - 0.04)
     assert flight.manager.state == "mission"
     flight.run(0.1)
     assert flight.manager.state == "failsafe_landing"
@@ -138,7 +139,7 @@ def test_an_estimate_that_comes_back_lands_under_position_control():
     flight.estimate = False
     flight.run(0.8)
     flight.estimate = True
-    flight.run(LIMITS.estimate_return_s - 0.1)
+    flight.run(ESTIMATE_RETURN_S - 0.1)
     assert flight.setpoint.mode == MODE_DESCEND
     flight.run(0.2)
     assert flight.manager.state == "failsafe_landing"

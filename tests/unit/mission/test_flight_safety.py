@@ -22,7 +22,15 @@ from quadsim.base.records import (
 from quadsim.control.parameters import FailsafeParams
 from quadsim.geometry.rotation import from_euler
 from quadsim.mission.flight.battery import Battery
+from quadsim.mission.flight.detours import RECOVERY_S
+from quadsim.mission.flight.estimate_check import ESTIMATE_RETURN_S, UPSET_RAD, UPSET_S
 from quadsim.mission.flight.flight import ERROR, WARN, FlightManager
+from quadsim.mission.flight.rules import (
+    IMPACT_ACCELERATION_MPS2,
+    IMPACT_LAG_S,
+    IMPACT_MARGIN_M,
+    OFF_COURSE_S,
+)
 from quadsim.mission.items import Hover, Land, Takeoff
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.scenario import load_scenario
@@ -59,7 +67,7 @@ def test_a_position_that_is_not_fixed_is_held_and_the_mission_goes_on_after_it()
     flight.tick()
     np.testing.assert_allclose(flight.setpoint.p_W, flight.odometry.p_W, atol=1e-9)
     flight.spoil = lambda odometry: odometry.p_variance.fill(0.02**2)  # a fix
-    flight.run(LIMITS.estimate_return_s + 0.1)
+    flight.run(ESTIMATE_RETURN_S + 0.1)
     assert flight.manager.state == "mission"
     flight.until("hover")
     np.testing.assert_allclose(flight.p, [30.0, 0.0, 2.0], atol=1e-6)
@@ -169,10 +177,10 @@ def test_a_vehicle_that_stays_tilted_has_lost_its_attitude():
 
     flight.spoil = spoil
     for _ in range(15):  # turns over at 5 rad/s
-        angle = min(angle + 0.1, LIMITS.upset_rad + 0.2)
+        angle = min(angle + 0.1, UPSET_RAD + 0.2)
         flight.tick()
     assert flight.manager.state == "hover"
-    flight.run(LIMITS.upset_s + 0.1)
+    flight.run(UPSET_S + 0.1)
     assert flight.named("failsafe_landing") == [(ERROR, "the attitude does not follow")]
     assert flight.setpoint.mode == MODE_DESCEND
 
@@ -186,7 +194,7 @@ def test_a_vehicle_that_flies_away_from_its_reference_descends_level():
     [(level, words)] = flight.named("failsafe_landing")
     assert level == ERROR
     assert words.startswith("off course by ")
-    longest_m = LIMITS.off_course_m + 3.0 * (LIMITS.off_course_s + 0.3)
+    longest_m = LIMITS.off_course_m + 3.0 * (OFF_COURSE_S + 0.3)
     assert LIMITS.off_course_m < flight.p[0] < longest_m
     flight.run(2.0)
     assert flight.setpoint.mode == MODE_DESCEND  # a good estimate is not believed any more
@@ -199,9 +207,9 @@ def test_who_gives_way_is_not_off_course():
     for k in range(300):
         flight.carry(min(0.05 * k, 3.0), 0.0, 0.0)
         flight.manager.give_way(0)
-    assert flight.odometry.p_W[0] > LIMITS.off_course_m + 3.0 * LIMITS.off_course_s
+    assert flight.odometry.p_W[0] > LIMITS.off_course_m + 3.0 * OFF_COURSE_S
     assert flight.named("failsafe_landing") == []
-    for _ in range(round((LIMITS.off_course_s + 0.3) / 0.02)):
+    for _ in range(round((OFF_COURSE_S + 0.3) / 0.02)):
         flight.carry(3.0, 0.0, 0.0)
     assert len(flight.named("failsafe_landing")) == 1
 
@@ -338,8 +346,8 @@ def fall(flight, sink_mps, to_m=0.0):
 
 @pytest.mark.parametrize("sink_mps", [2.0, 4.0])
 def test_a_fall_is_caught_where_full_thrust_can_still_stop_it(sink_mps):
-    stop_m = sink_mps * LIMITS.impact_lag_s + sink_mps**2 / (2.0 * LIMITS.impact_acceleration_mps2)
-    least_m = stop_m + LIMITS.impact_margin_m
+    stop_m = sink_mps * IMPACT_LAG_S + sink_mps**2 / (2.0 * IMPACT_ACCELERATION_MPS2)
+    least_m = stop_m + IMPACT_MARGIN_M
     flight = Flight(items=(Takeoff(height_m=least_m + 2.0),))
     fall(flight, sink_mps)
     assert flight.manager.state == "recovery"
@@ -394,7 +402,7 @@ def test_a_felt_ground_is_not_flown_over():
 def test_no_way_up_ends_in_a_landing():
     flight = Flight(items=(Takeoff(height_m=4.0),))
     fall(flight, 2.0)
-    for _ in range(round((LIMITS.recovery_s + 1.0) * 50)):
+    for _ in range(round((RECOVERY_S + 1.0) * 50)):
         flight.carry(0.0, 0.0, -0.01)  # something heavy holds it down
         if flight.manager.state == "failsafe_landing":
             break

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -12,11 +10,8 @@ pytest.importorskip("rclpy")
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import Imu
 
-from quadsim.base.errors import InputError
-from quadsim.control.parameters import AutopilotParams
 from quadsim.ros.graph import graph
 from quadsim.ros.messages.cdr import MessageError
-from quadsim.ros.parts.control_params import refuse_long_hold
 from quadsim.ros.parts.gyro import BIAS_WEIGHT, Gyro
 from quadsim.sim.scenario import load_scenario
 
@@ -67,10 +62,3 @@ def test_the_gyroscope_is_used_only_where_it_has_the_axes_of_the_body():
     turned = {"estimator.mount.imu_roll_pitch_yaw_deg": [180.0, 0.0, 0.0]}
     scenario = load_scenario("square", turned)
     assert graph.said_of(scenario)["mixer"]["gyro_fallback"] is False
-
-
-def test_a_hold_longer_than_a_step_of_the_control_is_refused():
-    params = AutopilotParams()
-    refuse_long_hold(params)
-    with pytest.raises(InputError, match=r"odometry_hold_s = 1 s; allowed: at most 0.1 s"):
-        refuse_long_hold(replace(params, watchdog=replace(params.watchdog, odometry_hold_s=1.0)))

@@ -15,6 +15,9 @@ from quadsim.geometry.rotation import Quat
 from quadsim.hil.guard.output import STATES, GuardEvent, GuardOutput
 from quadsim.hil.guard.parameters import WatchParams
 
+#: Commanded with the call to land, m/s.
+LAND_SINK_MPS = 0.4
+
 DISABLED, _, _, BRAKING, _, LANDING = STATES
 
 #: Zero is sent for so long before the descent, s.
@@ -35,7 +38,7 @@ class Emergency:
     """
 
     def __init__(self, params: WatchParams, now_ns: int, words: str) -> None:
-        self._sink_W = np.array((0.0, 0.0, -params.land_sink_mps))
+        self._sink_W = np.array((0.0, 0.0, -LAND_SINK_MPS))
         self._begun_ns, self._words = now_ns, words
         self._lands_ns: int | None = None
         self.enabled = True

@@ -10,10 +10,16 @@ from numpy.typing import NDArray
 
 from quadsim.geometry.rotation import yaw_of
 from quadsim.hil.guard.frames import AutopilotWatch
-from quadsim.hil.guard.parameters import GuardParams
+from quadsim.hil.guard.parameters import BEYOND_M, GuardParams
 from quadsim.hil.guard.pose import PoseWatch
 from quadsim.hil.guard.sight import Sight
 
+#: For so long, and the flight ends, s.
+DISOBEY_S = 1.0
+#: Largest angle between commands and motion, or between the motions of pose and autopilot, rad.
+MOTION_ANGLE_RAD = 0.26
+#: Most that the headings of pose and autopilot differ, rad: 10 deg, a sixth of the way.
+HEADING_MISMATCH_RAD = 0.17
 #: Beyond a limit by this factor (and for tilts so much more) a vehicle is not in command.
 FAR_BEYOND = 1.5
 BEYOND_RAD = 0.35
@@ -60,8 +66,7 @@ class Watched:
     def __init__(self, params: GuardParams) -> None:
         self.params = params
         self.poses, self.sight = PoseWatch(params), Sight(params)
-        watch = params.watch
-        self.autopilot = AutopilotWatch(watch.heading_mismatch_rad, watch.motion_angle_rad)
+        self.autopilot = AutopilotWatch(HEADING_MISMATCH_RAD, MOTION_ANGLE_RAD)
         self.button_ns: int | None = None
         self.held, self.not_ready = False, ""
         self.rivals = self.pose_rivals = ""
@@ -115,14 +120,14 @@ class Watched:
         if pose is None or age_s > watch.pose_stale_s:
             words = poses.jump or poses.frozen or f"pose lost: none for {age_s:.2f} s"
             return Fault(words, lands=age_s > watch.pose_lost_s, blind=True)
-        if words := self.outside(pose.p_W, limits.beyond_m) or self.misled:
+        if words := self.outside(pose.p_W, BEYOND_M) or self.misled:
             return Fault(words, lands=True)
         if pose.tilt_rad > limits.tilt_max_rad + BEYOND_RAD:
             return Fault(f"tilted by {math.degrees(pose.tilt_rad):.0f} deg")
         fastest = math.hypot(limits.speed_max_mps, max(limits.climb_max_mps, limits.sink_max_mps))
         if pose.speed_mps > FAR_BEYOND * fastest:
             return Fault(f"{pose.speed_mps:.1f} m/s; allowed: {fastest:.1f}")
-        if self.disobeyed_s > watch.disobey_s:
+        if self.disobeyed_s > DISOBEY_S:
             return Fault("the vehicle does not follow the commands", lands=True)
         if self.late_s > watch.late_s:
             return Fault(f"late loop: {self.late_s:.3f} s between two steps")

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from quadsim.base.parameters import Spec, Vec3
+from quadsim.hil.guard.emergency import LAND_SINK_MPS
 from quadsim.hil.guard.output import GuardEvent
 from quadsim.hil.guard.parameters import LimitParams, WatchParams
 from quadsim.hil.guard.setpoints import ThrustSetpoint, refused_setpoint
@@ -94,7 +95,7 @@ class Gate:
             yaw_rate_radps: about up.
             publishers: full names of the nodes that publish commands.
         """
-        sink = self._params.watch.land_sink_mps
+        sink = LAND_SINK_MPS
         ends = not any(v_W[:2]) and -sink - ROUNDING <= v_W[2] <= 0.0
         beyond = self._beyond(v_W, yaw_rate_radps)
         return self._take(now_ns, stamp_ns, self.misfit(publishers), beyond, ends)
@@ -149,9 +150,9 @@ class Gate:
 
     def _beyond(self, v_W: Vec3, yaw_rate_radps: float) -> str:
         """What of a command is beyond the limits; empty: nothing."""
-        limits, watch = self._params.limits, self._params.watch
+        limits = self._params.limits
         level = math.hypot(v_W[0], v_W[1])
-        sink = max(limits.sink_max_mps, watch.land_sink_mps)
+        sink = max(limits.sink_max_mps, LAND_SINK_MPS)
         for what, value, most in (
             ("speed", level, limits.speed_max_mps),
             ("climb", v_W[2], limits.climb_max_mps),
@@ -195,7 +196,7 @@ class Gate:
         if since_s > LAND_S and not self.landing:
             self.landing = self.refused
             self._events.append(GuardEvent(2, "gate", f"landing: {self.refused}"))
-        return (0.0, 0.0, -self._params.watch.land_sink_mps if self.landing else 0.0)
+        return (0.0, 0.0, -LAND_SINK_MPS if self.landing else 0.0)
 
     def _count_silence(self, now_ns: int) -> None:
         """After a silence of commands their clock is learned anew.

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from quadsim.base.parameters import Vec3
 from quadsim.control.avoidance import reach_braking, velocity_of
 from quadsim.geometry.rotation import Quat, wrap, yaw_of
-from quadsim.hil.guard.faults import SETTLED_S, Fault, Watched
+from quadsim.hil.guard.emergency import LAND_SINK_MPS
+from quadsim.hil.guard.faults import MOTION_ANGLE_RAD, SETTLED_S, Fault, Watched
 from quadsim.hil.guard.frames import Means, MotionAlignment, turned_words
 from quadsim.hil.guard.law import (
     BRAKE_SHARE,
@@ -37,6 +38,13 @@ from quadsim.hil.guard.pose import AcceptedPose, refused_pose
 from quadsim.hil.guard.sent import SentCommands
 from quadsim.hil.guard.setpoints import SetpointWatch, ThrustSetpoint, refused_setpoint
 from quadsim.hil.guard.sight import Shape
+
+#: Most difference between velocity and commands, m/s.
+DISOBEY_MPS = 1.5
+#: All well again for so long, and the wish is obeyed, s.
+RECOVER_S = 0.3
+#: Being blocked for so long is reported, s.
+BLOCKED_S = 5.0
 
 __all__ = ["STATES", "Guard", "GuardOutput", "GuardParams", "Shape"]
 
@@ -81,9 +89,7 @@ class Guard:
         self._poses, self._sight = self._watched.poses, self._watched.sight
         vehicle = params.vehicle
         braking_s = params.limits.speed_max_mps / vehicle.brake_mps2
-        self._alignment = MotionAlignment(
-            params.watch.motion_angle_rad, vehicle.latency_s + braking_s, FORGET_S
-        )
+        self._alignment = MotionAlignment(MOTION_ANGLE_RAD, vehicle.latency_s + braking_s, FORGET_S)
         self._means = Means()
         self._wish_W: Array = ZERO
         self._yaw_rate = 0.0
@@ -359,7 +365,7 @@ class Guard:
             if self._well_since_ns is None:
                 self._well_since_ns = now_ns
             well_s = self._since_s(self._well_since_ns, now_ns)
-            if self._fault is not None and well_s >= self.params.watch.recover_s:
+            if self._fault is not None and well_s >= RECOVER_S:
                 self._tell(0, f"well again after: {self._fault.words}")
                 self._fault = self._fault_since_ns = self._held_since_ns = None
             return
@@ -411,7 +417,7 @@ class Guard:
 
     def _landing(self, now_ns: int) -> GuardOutput:
         """What is sent beside the call to land, for a vehicle that does not hear that."""
-        sink_W = np.array((0.0, 0.0, -self.params.watch.land_sink_mps))
+        sink_W = np.array((0.0, 0.0, -LAND_SINK_MPS))
         return self._send(now_ns, sink_W, 0.0, self._why, self._margin(now_ns))
 
     def _fly(self, now_ns: int, dt_s: float) -> GuardOutput:
@@ -488,7 +494,7 @@ class Guard:
             self._blocked_ns, self._told_blocked = None, False
             return
         self._blocked_ns = now_ns if self._blocked_ns is None else self._blocked_ns
-        limit_s = self.params.neighbours.blocked_s
+        limit_s = BLOCKED_S
         if self._since_s(self._blocked_ns, now_ns) >= limit_s and not self._told_blocked:
             self._told_blocked = True
             self._tell(1, f"no way past {safe.why} for {limit_s:g} s; one of both has to give way")
@@ -507,7 +513,7 @@ class Guard:
         back_s = vehicle.latency_s + pose.speed_mps / vehicle.brake_mps2 + SLACK_S
         least = self._sent.nearest_mps(now_ns, pose.v_W, back_s)
         self._watched.disobeyed_s += dt_s
-        if least <= self.params.watch.disobey_mps:
+        if least <= DISOBEY_MPS:
             self._watched.disobeyed_s = 0.0
 
     def _watch_direction(self, now_ns: int, dt_s: float) -> None:

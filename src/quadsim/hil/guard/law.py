@@ -22,8 +22,11 @@ from quadsim.control.avoidance import (
     velocity_of,
 )
 from quadsim.hil.guard.moving_obstacles import BETTER_M, PASSING_M, least_gaps, ways_out
-from quadsim.hil.guard.parameters import GuardParams, LimitParams
+from quadsim.hil.guard.parameters import BEYOND_M, GuardParams, LimitParams
 from quadsim.hil.guard.sight import Path, Sight
+
+#: Turn of wishes towards another vehicle, deg.
+RIGHT_DEG = 30.0
 
 Array = NDArray[np.float64]
 
@@ -317,7 +320,7 @@ class _Command:
         still, bound, words = still_planes(self._params, self._near, seed, self._rooms)
         halves = self._halves
         if np.any(halves.normal_W @ wanted > halves.law_m + TOLERANCE_M):
-            wanted = turned_right(wanted, math.radians(self._params.neighbours.right_deg))
+            wanted = turned_right(wanted, math.radians(RIGHT_DEG))
         still = np.concatenate((still, halves.normal_W))
         bound = np.concatenate((bound, halves.law_m))
         words = [*words, *halves.words]
@@ -370,9 +373,7 @@ class _Command:
 
     def _room(self, points: Array) -> tuple[float, float]:
         """Least room about a hull to band and fence, and to hits that are not entered."""
-        still = float(
-            np.min(self._rooms + self._params.limits.beyond_m - (points @ BOX.T).max(axis=0))
-        )
+        still = float(np.min(self._rooms + BEYOND_M - (points @ BOX.T).max(axis=0)))
         still = min(still, self._halves.room(points))
         outside = self._outside
         return still, room(points, outside.o_W, outside.keep_out_m, outside.upright)[0]

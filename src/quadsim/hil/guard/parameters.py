@@ -9,6 +9,9 @@ from typing import Annotated
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Spec
 
+#: So far outside height band or fence the flight ends, m.
+BEYOND_M = 0.5
+
 GRAVITY_MPS2 = 9.80665
 #: Whose brakes and latency the defaults are.
 STAND_IN = "the rehearsals' stand-in"
@@ -51,9 +54,6 @@ class LimitParams:
     fence_max_W_m: Annotated[
         tuple[float, float], Spec("north-east corner of the fence, map x y", "m", ge=-1e5, le=1e5)
     ] = (50.0, 50.0)
-    beyond_m: Annotated[
-        float, Spec("so far outside height band or fence the flight ends", "m", gt=0.0, le=10.0)
-    ] = 0.5
     evade_speed_mps: Annotated[
         float,
         Spec(
@@ -171,18 +171,6 @@ class WatchParams:
     pose_lost_s: Annotated[
         float, Spec("without a pose for so long, and standing, land", "s", gt=0.0, le=2.0)
     ] = 0.5
-    pose_jump_m: Annotated[
-        float, Spec("farther than motion explains, a pose is not taken", "m", gt=0.0, le=10.0)
-    ] = 0.3
-    heading_jump_rad: Annotated[
-        float,
-        Spec(
-            "with a heading farther off than yaw_rate_max_radps explains, a pose is not taken",
-            "rad",
-            gt=0.0,
-            le=3.0,
-        ),
-    ] = 0.35
     pose_rate_min_hz: Annotated[
         float,
         Spec(
@@ -193,35 +181,6 @@ class WatchParams:
             le=1000.0,
         ),
     ] = 25.0
-    velocity_mismatch_mps: Annotated[
-        float, Spec("most that a velocity and the poses may disagree", "m/s", gt=0.0, le=20.0)
-    ] = 1.0
-    disobey_mps: Annotated[
-        float, Spec("most difference between velocity and commands", "m/s", gt=0.0, le=20.0)
-    ] = 1.5
-    disobey_s: Annotated[float, Spec("for so long, and the flight ends", "s", gt=0.0, le=10.0)] = (
-        1.0
-    )
-    motion_angle_rad: Annotated[
-        float,
-        Spec(
-            "angle between commands and motion, or between the motions of pose and autopilot: what"
-            " is beyond it and no chance ends the flight",
-            "rad",
-            gt=0.0,
-            le=1.0,
-        ),
-    ] = 0.26
-    heading_mismatch_rad: Annotated[
-        float,
-        Spec(
-            "most that the headings of pose and autopilot differ; by 10 deg a command misses by a"
-            " sixth of its way",
-            "rad",
-            gt=0.0,
-            le=0.7,
-        ),
-    ] = 0.17
     wish_timeout_s: Annotated[
         float, Spec("age at which a wish counts as none", "s", gt=0.0, le=5.0)
     ] = 0.3
@@ -239,15 +198,9 @@ class WatchParams:
     late_s: Annotated[
         float, Spec("a longer time between two steps is a late loop", "s", gt=0.0, le=1.0)
     ] = 0.06
-    recover_s: Annotated[
-        float, Spec("all well again for so long, and the wish is obeyed", "s", ge=0.0, le=10.0)
-    ] = 0.3
     hold_s: Annotated[
         float, Spec("holding for so long with something wrong, land", "s", gt=0.0, le=600.0)
     ] = 10.0
-    land_sink_mps: Annotated[
-        float, Spec("commanded beside the call to land", "m/s", gt=0.0, le=2.0)
-    ] = 0.4
 
     def __post_init__(self) -> None:
         """Refuse times in the wrong order."""
@@ -264,24 +217,10 @@ class WatchParams:
 class NeighbourParams:
     """How vehicles with guards of their own keep apart."""
 
-    height_ratio: Annotated[
-        float,
-        Spec(
-            "distance kept above and below over that beside",
-            ge=1.0,
-            le=10.0,
-        ),
-    ] = 3.0
     timeout_s: Annotated[
         float,
         Spec("a silent one grows for so long, then brake", "s", gt=0.0, le=5.0),
     ] = 0.5
-    right_deg: Annotated[
-        float, Spec("turn of wishes towards another vehicle", "deg", ge=0.0, le=80.0)
-    ] = 30.0
-    blocked_s: Annotated[
-        float, Spec("being blocked for so long is told", "s", gt=0.0, le=600.0)
-    ] = 5.0
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ for dynamic vehicles using buffered Voronoi cells*, RA-L 2017; here of reaches, 
 
 A rotor blows down whoever is below it, so distances are those of upright ellipsoids (J. Preiss,
 W. Hoenig, N. Ayanian, G. Sukhatme, *Downwash-aware trajectory planning for large quadrotor teams*,
-IROS 2017): a height counts for less, by ``height_ratio``.
+IROS 2017): a height counts for less, by ``HEIGHT_RATIO``.
 
 What a scan hits within a neighbour's keep-out about its reach is the neighbour itself: its own
 guard proves that nothing else is there. It counts by its reach alone, and is no obstacle that
@@ -30,6 +30,8 @@ from numpy.typing import NDArray
 from quadsim.base.compiled import Array, kernel
 from quadsim.hil.guard.parameters import FARTHEST_M, GuardParams
 
+#: Distance above and below over that to the side, for all vehicles (Preiss et al., above).
+HEIGHT_RATIO = 3.0
 #: Iterations after which the best plane that was found is taken.
 MOST_STEPS = 64
 #: No reach has more points.
@@ -179,7 +181,7 @@ class Neighbours:
     def __init__(self, params: GuardParams) -> None:
         self._params = params
         self._all: dict[str, _Neighbour] = {}
-        self._metric = np.array((1.0, 1.0, 1.0 / params.neighbours.height_ratio))
+        self._metric = np.array((1.0, 1.0, 1.0 / HEIGHT_RATIO))
 
     def expect(
         self, radii_m: Mapping[str, float], growths_mps: Mapping[str, float] | None = None

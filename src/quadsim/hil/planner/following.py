@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from quadsim.hil.planner.parameters import SpeedParams
+from quadsim.hil.planner.parameters import BESIDE_S, CROSS_GAIN_PER_S, LEAST_MPS, SpeedParams
 
 #: Between two samples of a way, m.
 SAMPLE_M = 0.2
@@ -94,7 +94,7 @@ def speeds_along(
         heading = np.unwrap(np.arctan2(*np.diff(points_W, axis=0).T[::-1]))
         curvature = np.abs(np.diff(heading)) / np.maximum(0.5 * (steps[1:] + steps[:-1]), 1e-6)
         bends[1:-1] = np.sqrt(params.acceleration_mps2 / np.maximum(curvature, 1e-9))
-    beside = np.maximum(beside_m / max(params.beside_s, 1e-9), params.least_mps)
+    beside = np.maximum(beside_m / max(BESIDE_S, 1e-9), LEAST_MPS)
     unseen = np.where(np.logical_and.accumulate(known), math.inf, 0.0)
     candidates = np.stack([np.full(len(points_W), params.speed_mps), bends, beside, unseen])
     limits = np.argmin(candidates, axis=0)
@@ -151,9 +151,9 @@ def follow(
     if tangent_m + 2.0 * SAMPLE_M >= way.along_m[-1]:
         here, there = place_on(way, way.along_m[-1] - 2.0 * SAMPLE_M), way.points_W[-1]
     direction = (there - here) / max(float(np.hypot(*(there - here))), 1e-9)
-    back = params.cross_gain * (place_on(way, at_m) - p_W)
+    back = CROSS_GAIN_PER_S * (place_on(way, at_m) - p_W)
     wanted = allowed * direction + back
     length = float(np.hypot(*wanted))
     if length > max(allowed, 1e-9):
-        wanted *= max(allowed, min(length, params.least_mps)) / length
+        wanted *= max(allowed, min(length, LEAST_MPS)) / length
     return wanted, LIMITS[int(way.limits[slowest])]

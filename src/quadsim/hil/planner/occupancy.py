@@ -17,6 +17,13 @@ from quadsim.base.compiled import kernel
 from quadsim.base.parameters import Vec3
 from quadsim.hil.planner.parameters import MapParams
 
+#: Echoes count up to this much above and below the vehicle, m.
+HALF_BAND_M = 0.5
+#: Rays that must pass an obstacle's cell until it is free.
+PASSES = 4
+#: What was not seen for so long is unknown again, s.
+MAP_MEMORY_S = 60.0
+
 
 @kernel
 def mark_rays(
@@ -169,7 +176,7 @@ class OccupancyMap:
 
     def at_height(self, height_m: float) -> None:
         """Hold for this height from now on; what was seen far from it is forgotten."""
-        if not abs(height_m - self.height_m) <= 0.5 * self._params.half_band_m:
+        if not abs(height_m - self.height_m) <= 0.5 * HALF_BAND_M:
             self.forget()
             self.height_m = height_m
 
@@ -181,7 +188,7 @@ class OccupancyMap:
         ends_W: NDArray[np.float64],
     ) -> None:
         """Put a scan in; arguments as of :meth:`quadsim.hil.planner.planner.Planner.take_scan`."""
-        half_m = self._params.half_band_m
+        half_m = HALF_BAND_M
         mark_rays(
             self._left,
             self._seen_s,
@@ -190,7 +197,7 @@ class OccupancyMap:
             np.concatenate([points_W, ends_W]).astype(float, copy=False),
             len(points_W),
             (self.height_m - half_m, self.height_m + half_m),
-            self._params.passes,
+            PASSES,
             now_s,
         )
 
@@ -203,7 +210,7 @@ class OccupancyMap:
 
     def known(self, now_s: float) -> NDArray[np.bool_]:
         """(X, Y) which cells were seen lately."""
-        return self._seen_s >= now_s - self._params.memory_s
+        return self._seen_s >= now_s - MAP_MEMORY_S
 
     def occupied(self, now_s: float) -> NDArray[np.bool_]:
         """(X, Y) which cells hold an obstacle, as far as is known."""

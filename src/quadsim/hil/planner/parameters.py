@@ -11,27 +11,27 @@ from numpy.typing import NDArray
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Spec, Vec3
 
+#: Speed back to the way per distance from it, 1/s.
+CROSS_GAIN_PER_S = 1.0
+#: At least this long from an obstacle next to the way, if it went there, s.
+BESIDE_S = 0.25
+#: Slowest speed in narrow places, m/s.
+LEAST_MPS = 0.5
+#: So near any goal but the last it flies to the next, m.
+PASSING_RADIUS_M = 1.0
+
 
 @dataclass(frozen=True)
 class MapParams:
     """The map of what the lidar has seen, at the height of the vehicle."""
 
     cell_m: Annotated[float, Spec("side of a cell", "m", ge=0.05, le=2.0)] = 0.25
-    half_band_m: Annotated[
-        float, Spec("echoes count up to this much above and below the vehicle", "m", gt=0.0, le=5.0)
-    ] = 0.5
     around_m: Annotated[
         float, Spec("how far beyond vehicle and goal ways are looked for", "m", ge=2.0, le=200.0)
     ] = 12.0
     cells_max: Annotated[
         int, Spec("most cells of the map; goals that need more are refused", ge=100, le=2_000_000)
     ] = 150_000
-    passes: Annotated[
-        int, Spec("rays that must pass an obstacle's cell until it is free", ge=1, le=100)
-    ] = 4
-    memory_s: Annotated[
-        float, Spec("what was not seen for so long is unknown again", "s", gt=0.0, le=1e5)
-    ] = 60.0
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,6 @@ class SpeedParams:
 
     speed_mps: Annotated[float, Spec("top speed", "m/s", gt=0.0, le=20.0)] = 4.0
     climb_mps: Annotated[float, Spec("climbing and sinking", "m/s", gt=0.0, le=10.0)] = 1.0
-    height_gain: Annotated[float, Spec("climb per error of the height", "1/s", gt=0.0, le=5.0)] = (
-        1.0
-    )
     acceleration_mps2: Annotated[
         float, Spec("how fast commands change, and go round bends", "m/s^2", gt=0.0, le=20.0)
     ] = 2.5
@@ -55,14 +52,6 @@ class SpeedParams:
     lag_s: Annotated[
         float, Spec("by which the vehicle's velocity follows commands", "s", ge=0.0, le=5.0)
     ] = 0.3
-    cross_gain: Annotated[
-        float, Spec("speed back to the way per distance from it", "1/s", gt=0.0, le=10.0)
-    ] = 1.0
-    beside_s: Annotated[
-        float,
-        Spec("at least this long from an obstacle beside the way, if it went there", "s", ge=0.0),
-    ] = 0.25
-    least_mps: Annotated[float, Spec("slowest speed in narrow places", "m/s", gt=0.0, le=5.0)] = 0.5
     yaw_gain: Annotated[
         float, Spec("turns to where it flies, 0: not at all", "1/s", ge=0.0, le=10.0)
     ] = 1.5
@@ -83,22 +72,9 @@ class PlannerParams:
     arrival_radius_m: Annotated[
         float, Spec("so near the last goal it has arrived", "m", gt=0.0, le=10.0)
     ] = 0.3
-    passing_radius_m: Annotated[
-        float, Spec("so near any other goal it goes on to the next", "m", gt=0.0, le=50.0)
-    ] = 1.0
-    unknown_cost: Annotated[
-        float, Spec("time through what was not seen yet, of that through free air", ge=1.0, le=100)
-    ] = 1.5
-    change_share: Annotated[
-        float, Spec("a way is left for one that takes this share of its time", gt=0.0, le=1.0)
-    ] = 0.9
     scan_timeout_s: Annotated[
         float, Spec("it stops when the newest scan is older", "s", gt=0.0, le=10.0)
     ] = 0.5
-    shapes_spread_s: Annotated[
-        float,
-        Spec("what moves may be met so much earlier or later than planned", "s", ge=0.0, le=10.0),
-    ] = 0.6
     area_min_W_m: Annotated[
         tuple[float, float], Spec("it flies east and north of this", "m", ge=-1e5, le=1e5)
     ] = (-1e5, -1e5)

@@ -18,10 +18,18 @@ from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import wrap
 from quadsim.hil.planner.following import Way, follow, nearest_on, place_on
 from quadsim.hil.planner.occupancy import OccupancyMap
-from quadsim.hil.planner.parameters import PlannerOutput, PlannerParams
+from quadsim.hil.planner.parameters import (
+    CROSS_GAIN_PER_S,
+    LEAST_MPS,
+    PASSING_RADIUS_M,
+    PlannerOutput,
+    PlannerParams,
+)
 from quadsim.hil.planner.routes import Routes
 from quadsim.world.scene.movers import MovingShape
 
+#: Climb per error of the height, 1/s.
+HEIGHT_GAIN_PER_S = 1.0
 #: Commands are no farther from the vehicle's velocity than it could change in this time, s.
 AHEAD_S = 0.8
 #: It turns to what is this far ahead on the way, m.
@@ -153,7 +161,7 @@ class Planner:
             return self._output(np.zeros(3), v, dt_s, "idle", "")
         goal = self._goals_W[0]
         wanted = np.zeros(3)
-        climb = self.params.speed.height_gain * (goal[2] - p[2])
+        climb = HEIGHT_GAIN_PER_S * (goal[2] - p[2])
         wanted[2] = np.clip(climb, -self.params.speed.climb_mps, self.params.speed.climb_mps)
         age_s = (stamp_ns - self._scan_ns) * 1e-9
         blind = self._scan_ns < 0 or age_s > self.params.scan_timeout_s
@@ -176,7 +184,7 @@ class Planner:
     def _pass_goals(self, p: NDArray[np.float64]) -> None:
         """Go on to the next goal where one is reached; notice the arrival, and being pushed off."""
         while len(self._goals_W) > 1:
-            if np.linalg.norm(self._goals_W[0] - p) > self.params.passing_radius_m:
+            if np.linalg.norm(self._goals_W[0] - p) > PASSING_RADIUS_M:
                 return
             self._goals_W = self._goals_W[1:]
             self._routes.new_goal()
@@ -191,9 +199,9 @@ class Planner:
 
     def _home(self, p: NDArray[np.float64], goal: NDArray[np.float64]) -> NDArray[np.float64]:
         """Velocity that stays at a goal."""
-        wanted = self.params.speed.cross_gain * (goal - p)
+        wanted = CROSS_GAIN_PER_S * (goal - p)
         length = float(np.hypot(*wanted))
-        most = self.params.speed.least_mps
+        most = LEAST_MPS
         return wanted if length <= most else wanted * (most / length)
 
     # ---- ways ----------------------------------------------------------------------------------

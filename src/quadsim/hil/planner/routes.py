@@ -11,10 +11,17 @@ from scipy import ndimage
 
 from quadsim.base.parameters import Vec3
 from quadsim.hil.planner.following import Way, nearest_on, rounded, sampled, speeds_along
-from quadsim.hil.planner.occupancy import OccupancyMap, disc
-from quadsim.hil.planner.parameters import PlannerParams
+from quadsim.hil.planner.occupancy import HALF_BAND_M, OccupancyMap, disc
+from quadsim.hil.planner.parameters import BESIDE_S, LEAST_MPS, PASSING_RADIUS_M, PlannerParams
 from quadsim.hil.planner.search import TimesToGoal
 from quadsim.world.scene.movers import MovingShape
+
+#: Time through what was not seen yet, of that through free air.
+UNKNOWN_COST = 1.5
+#: A way is left for one that takes this share of its time.
+CHANGE_SHARE = 0.9
+#: What moves may be met so much earlier or later than planned, s.
+SHAPES_SPREAD_S = 0.6
 
 Array = NDArray[np.float64]
 #: Vehicles that meet pass each other on the right, as their guards do: a disc of this radius, m, on
@@ -60,7 +67,7 @@ class Routes:
         self.map.take(now_s, origin_W, points_W, ends_W)
         if self._way is None or self._taken.shape != self.map.shape:
             return False
-        level = np.abs(points_W[:, 2] - self.map.height_m) <= self._params.map.half_band_m
+        level = np.abs(points_W[:, 2] - self.map.height_m) <= HALF_BAND_M
         cells = self.map.inside(self.map.cells_of(points_W[level]))
         return bool(self._taken[cells[:, 0], cells[:, 1]].any())
 
@@ -104,7 +111,7 @@ class Routes:
         self._narrow(found, p, goal)
         speed = self._params.speed
         # at a goal that is passed: that with which it may stop beyond it
-        passing = math.sqrt(2.0 * speed.braking_mps2 * self._params.passing_radius_m)
+        passing = math.sqrt(2.0 * speed.braking_mps2 * PASSING_RADIUS_M)
         end_mps = 0.0 if last else min(speed.speed_mps, passing)
         self.reason = ""
         self._way = self._with_speeds(found, end_mps)
@@ -173,12 +180,12 @@ class Routes:
         self._room_m = np.minimum(self._clearance_m, beside_m)
         self._known = self.map.known(now_s)
         speeds = np.clip(
-            (self._clearance_m - params.keep_m) / max(params.speed.beside_s, 1e-9),
-            params.speed.least_mps,
+            (self._clearance_m - params.keep_m) / max(BESIDE_S, 1e-9),
+            LEAST_MPS,
             params.speed.speed_mps,
         )
         cost_s = cell / speeds
-        cost_s[~self._known] *= params.unknown_cost
+        cost_s[~self._known] *= UNKNOWN_COST
         cost_s[left_m < params.keep_m] *= LEFT_COST
         cost_s[self._room_m < params.keep_m] = math.inf
         self._cost_s = cost_s
@@ -208,7 +215,7 @@ class Routes:
         at_goal = self.map.cells_of(goal[None])[0]
         if cell is None and self._inside(*at_goal) and self._clearance_m[tuple(at_goal)] > 0.0:
             around_m = [
-                shape.radius_m + math.hypot(*shape.v_W[:2]) * self._params.shapes_spread_s
+                shape.radius_m + math.hypot(*shape.v_W[:2]) * SHAPES_SPREAD_S
                 for shape in self._shapes_now(now_s)
             ]
             if around_m:
@@ -227,11 +234,11 @@ class Routes:
         away = middles - p[:2]
         speed = max(float(np.hypot(*v[:2])), 0.5 * params.speed.speed_mps)
         there_s = np.hypot(away[..., 0], away[..., 1]) / speed
-        begin_s = np.maximum(there_s - params.shapes_spread_s, 0.0)
-        end_s = there_s + params.shapes_spread_s
+        begin_s = np.maximum(there_s - SHAPES_SPREAD_S, 0.0)
+        end_s = there_s + SHAPES_SPREAD_S
         for shape in self._shapes_now(now_s):
             apart_m = abs(shape.p_W[2] - self.map.height_m) - shape.half_height_m
-            if apart_m > params.map.half_band_m:
+            if apart_m > HALF_BAND_M:
                 continue
             moves = np.array(shape.v_W[:2])
             place = shape.p_W[:2] + (now_s - self._shapes_s) * moves
@@ -340,7 +347,7 @@ class Routes:
         lengths = np.hypot(*np.diff(points, axis=0).T)
         costs = self._at(self._cost_s, points)
         # where it begins too near an obstacle it goes slowly, but it goes
-        slow_s = self._params.map.cell_m / self._params.speed.least_mps
+        slow_s = self._params.map.cell_m / LEAST_MPS
         costs[:4] = np.minimum(costs[:4], slow_s)
         return float(np.sum(lengths * 0.5 * (costs[1:] + costs[:-1])) / self._params.map.cell_m)
 
@@ -354,7 +361,7 @@ class Routes:
             return points
         if np.hypot(*(rest[-1] - points[-1])) > self._params.map.cell_m:
             return points
-        if self._time_s(points) < self._params.change_share * self._time_s(rest):
+        if self._time_s(points) < CHANGE_SHARE * self._time_s(rest):
             return points
         first = int(np.searchsorted(self._way.along_m, at_m, side="right")) - 1
         return self._way.points_W[max(first, 0) :]

@@ -15,6 +15,8 @@ from quadsim.hil.rehearsal.stopping import Stop
 from quadsim.hil.rehearsal.vehicle_side import VehicleSide
 from quadsim.sim.log import Event
 
+#: Of planner and guard, Hz.
+GUARD_RATE_HZ = 50.0
 #: What each row of a flight's track holds.
 TRACK = (
     "t_s",
@@ -90,7 +92,7 @@ class RehearsalFlight:
         lidar = VirtualLidar(rehearsal.lidar, rehearsal.scene, rehearsal.seed, params.level_lidar)
         self.side = HilSide(rehearsal.guard, rehearsal.planner, lidar, rehearsal.field.goal_W)
         self.events: list[Event] = []
-        self._step_ns = round(1e9 / params.guard_rate_hz)
+        self._step_ns = round(1e9 / GUARD_RATE_HZ)
         self._track: list[tuple[float, ...]] = []
         self._ready = False
 

@@ -150,10 +150,6 @@ class RehearsalParams:
             "it says its pose so long after it last heard of motion capture", "s", ge=0.0, le=60.0
         ),
     ] = 0.5
-    pose_rate_hz: Annotated[
-        float, Spec("at which the vehicle says its pose", "Hz", ge=1.0, le=100.0)
-    ] = 50.0
-    guard_rate_hz: Annotated[float, Spec("of planner and guard", "Hz", ge=1.0, le=100.0)] = 50.0
     guard: Annotated[str, Spec("a file of config/guards")] = "default"
     planner: Annotated[str, Spec("a file of config/planners")] = "default"
     level_lidar: Annotated[

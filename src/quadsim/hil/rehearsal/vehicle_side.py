@@ -22,6 +22,8 @@ from quadsim.sim.scenario import Scenario
 from quadsim.world.scene.movers import Movers
 from quadsim.world.scene.scene import Scene
 
+#: At which the vehicle reports its pose, Hz.
+POSE_RATE_HZ = 50.0
 #: A vehicle that is slower has arrived, m/s.
 ARRIVED_MPS = 0.5
 
@@ -76,7 +78,7 @@ class VehicleSide:
         self.appeared: list[str] = []
         self.gap_m = math.inf
         self.way_m = self.speed_mps = 0.0
-        self._pose_ns = round(1e9 / params.pose_rate_hz)
+        self._pose_ns = round(1e9 / POSE_RATE_HZ)
         self._before_W: Vec3 | None = None
 
     def close(self) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quadsim.base.parameters import Vec3
-from quadsim.mission.flight.estimate_check import ZERO
+from quadsim.mission.flight.estimate_check import ESTIMATE_RETURN_S, ZERO
 from quadsim.mission.flight.states import ERROR, LANDINGS, OK, WARN
 
 if TYPE_CHECKING:
     from quadsim.mission.flight.flight import FlightManager
 
+#: Time that a recovery from below the floor may take, s.
+RECOVERY_S = 5.0
 #: A hold ends when the growth of the position's deviation is below this share of what begins it.
 FIXED_SHARE = 0.3
 #: One more dive below the floor than this ends the flight.
@@ -112,7 +114,7 @@ class Hold:
                 flight.landing.fail(reason, placed=False)
         elif self._fixed_ns is None:
             self._fixed_ns = flight.now_ns
-        elif flight.since_s(self._fixed_ns) >= failsafe.estimate_return_s:
+        elif flight.since_s(self._fixed_ns) >= ESTIMATE_RETURN_S:
             flight.event(OK, "position fixed", f"after {flight.since_s(flight.entered_ns):.1f} s")
             self._end()
 
@@ -177,12 +179,12 @@ class Recovery:
         if reference.kind == "pull_up":
             if flight.estimate.v_W[2] > CAUGHT_MPS:
                 self._climb_away()
-            elif flight.since_s(flight.entered_ns) > params.failsafe.recovery_s:
+            elif flight.since_s(flight.entered_ns) > RECOVERY_S:
                 flight.landing.fail("it falls, and no recovery")
         elif reference.is_over:
             if reference.away_m <= params.arrival_radius_m:
                 self._end()
-            elif reference.late_s > params.failsafe.recovery_s:
+            elif reference.late_s > RECOVERY_S:
                 flight.landing.fail("too low, and no recovery")
 
     def _end(self) -> None:

@@ -23,6 +23,13 @@ from quadsim.control.parameters import FailsafeParams, FlightParams
 from quadsim.geometry.rotation import normalize, quat, rotate, yaw_of
 from quadsim.geometry.vector import norm, store, subtract, vec3
 
+#: Time without a new estimate that means it is lost, s.
+ESTIMATE_TIMEOUT_S = 0.5
+#: Good estimates this long are flown on again, s.
+ESTIMATE_RETURN_S = 1.0
+#: Tilt that control never asks for, and how long it may last, rad.
+UPSET_RAD = 1.2
+UPSET_S = 0.5
 #: Verdicts on an estimate.
 VERDICTS = (
     "good",
@@ -172,7 +179,7 @@ def _judge(watch: EstimateWatch, limits: FailsafeParams, odometry: Odometry, mov
         return ATTITUDE_JUMPED
     if norm(vec3(watch.apart_W)) > limits.jump_m + explained:
         return DISAGREES
-    if watch.tilted_s > limits.upset_s:
+    if watch.tilted_s > UPSET_S:
         return UPSET
     return GOOD
 
@@ -206,7 +213,7 @@ def _take_tilt(
     """Keep the tilt, and for how long it has been one that control does not ask for."""
     cosine = rotate(normalize(quat(odometry.q_WB)), (0.0, 0.0, 1.0))[2]
     watch.tilt = acos(min(max(cosine, -1.0), 1.0))
-    watch.tilted_s = watch.tilted_s + moved_s if watch.tilt > limits.upset_rad else 0.0
+    watch.tilted_s = watch.tilted_s + moved_s if watch.tilt > UPSET_RAD else 0.0
 
 
 @kernel
@@ -243,7 +250,7 @@ def observe(
         watch.known = 1
         watch.stamp_ns = odometry.stamp_ns
         watch.arrived_ns = stamp_ns
-    elif watch.known != 0 and (stamp_ns - watch.arrived_ns) * 1e-9 > limits[0].estimate_timeout_s:
+    elif watch.known != 0 and (stamp_ns - watch.arrived_ns) * 1e-9 > ESTIMATE_TIMEOUT_S:
         watch.verdict = STALE
     if watch.verdict != GOOD:
         watch.good_ns = stamp_ns

@@ -10,11 +10,16 @@ import numpy as np
 
 from quadsim.base.records import MODE_ATTITUDE
 from quadsim.control.parameters import GRAVITY_MPS2
+from quadsim.mission.flight.estimate_check import ESTIMATE_RETURN_S
 from quadsim.mission.flight.states import ERROR, LANDINGS, WARN
 
 if TYPE_CHECKING:
     from quadsim.mission.flight.flight import FlightManager
 
+#: Thrust over the weight below which the ground carries it.
+TOUCHDOWN_THRUST = 0.75
+#: Vertical speed below which the vehicle stands, m/s.
+TOUCHDOWN_SPEED_MPS = 0.35
 #: What a blind descent is given beyond the time that its height takes, s.
 BLIND_MARGIN_S = 5.0
 #: Without a motor: growth of the acceleration upwards, beyond that of the thrust, by which a strike
@@ -99,7 +104,7 @@ class Landing:
     def failsafe_tick(self) -> None:
         """Land with what is left of the estimate; on a good one again, under position control."""
         flight, estimate = self._flight, self._flight.estimate
-        back = estimate.good and estimate.good_s >= self._params.failsafe.estimate_return_s
+        back = estimate.good and estimate.good_s >= ESTIMATE_RETURN_S
         if self.placed and not self.blind:
             self.tick()
         elif back and self.trusted and flight.hold.is_fixed:
@@ -116,8 +121,8 @@ class Landing:
     def is_down(self) -> bool:
         """Whether the ground has carried the vehicle for a while; without a motor, has met it."""
         flight, params = self._flight, self._params
-        light = flight.thrust < params.touchdown_thrust * GRAVITY_MPS2
-        if not light or abs(flight.estimate.v_W[2]) > params.touchdown_speed_mps:
+        light = flight.thrust < TOUCHDOWN_THRUST * GRAVITY_MPS2
+        if not light or abs(flight.estimate.v_W[2]) > TOUCHDOWN_SPEED_MPS:
             self.light_ns = None
         elif self.light_ns is None:
             self.light_ns = flight.now_ns

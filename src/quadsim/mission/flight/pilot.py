@@ -18,6 +18,7 @@ from quadsim.control.pid import clamp
 from quadsim.mission.flight.estimate_check import ZERO
 from quadsim.mission.flight.states import OK, STEERED, WARN
 from quadsim.mission.reference.legs import write_setpoint
+from quadsim.mission.reference.reference import YAW_ACCELERATION_RADPS2
 
 if TYPE_CHECKING:
     from quadsim.mission.flight.flight import FlightManager
@@ -206,7 +207,7 @@ class Pilot:
         self._stepped_ns = flight.now_ns
         assisted.assisted_step(
             self._assisteds, self._params, flight.estimate.p_W, self._below(),
-            params.yaw_acceleration_radps2, dt_s,
+            YAW_ACCELERATION_RADPS2, dt_s,
         )  # fmt: skip
         assisted.write_assisted(self._assisteds, self._given)
         if self._resting and assisted.at_rest(self._assisteds):

@@ -17,6 +17,14 @@ from quadsim.mission.flight.states import FLYING, LANDINGS, PILOTED, STATES, WAR
 if TYPE_CHECKING:
     from quadsim.mission.flight.flight import FlightManager
 
+#: Off course for so long, the estimate is distrusted, s.
+OFF_COURSE_S = 2.0
+#: Height that a pull-up leaves, m.
+IMPACT_MARGIN_M = 0.15
+#: Time until a pull-up acts, s.
+IMPACT_LAG_S = 0.15
+#: Upwards, at full thrust, m/s^2.
+IMPACT_ACCELERATION_MPS2 = 4.0
 #: Pull-ups in a landing, after which it is let go on.
 MOST_PULL_UPS = 6
 #: A landing that sinks faster than so often its speed falls.
@@ -102,8 +110,8 @@ def _falls(flight: FlightManager) -> str:
         least_mps = max(least_mps, TOO_FAST * flight.landing.sink_mps)
     sink_mps -= _doubt_mps(flight)
     height_m = _clearance_m(flight)
-    stop_m = sink_mps * (failsafe.impact_lag_s + 0.5 * sink_mps / failsafe.impact_acceleration_mps2)
-    if sink_mps <= least_mps or stop_m < height_m - failsafe.impact_margin_m:
+    stop_m = sink_mps * (IMPACT_LAG_S + 0.5 * sink_mps / IMPACT_ACCELERATION_MPS2)
+    if sink_mps <= least_mps or stop_m < height_m - IMPACT_MARGIN_M:
         return ""
     return f"falls, {sink_mps:.1f} m/s at {height_m:.2f} m"
 
@@ -141,7 +149,7 @@ def _is_off_course(flight: FlightManager) -> str:
         flight.off_ns = None
     elif flight.off_ns is None:
         flight.off_ns = flight.now_ns
-    elif flight.since_s(flight.off_ns) > failsafe.off_course_s:
+    elif flight.since_s(flight.off_ns) > OFF_COURSE_S:
         return f"off course by {off_m:.1f} m"
     return ""
 

@@ -12,6 +12,10 @@ from quadsim.base.levels import WARN as WARN
 if TYPE_CHECKING:
     from quadsim.mission.flight.flight import FlightManager
 
+#: Idling between touch-down and stopping, s.
+SPOOL_DOWN_S = 0.5
+#: Idling between arming and take-off, s.
+SPOOL_UP_S = 1.0
 #: Stamp, level, name, message.
 FlightEvent = tuple[int, int, str, str]
 
@@ -23,7 +27,7 @@ def _wait(flight: FlightManager) -> None:
 def _spool_up(flight: FlightManager) -> None:
     """Take off once the rotors turn, if that was asked for."""
     mission, pilot = flight.mission, flight.pilot
-    spooled = flight.since_s(flight.entered_ns) >= flight.params.spool_up_s
+    spooled = flight.since_s(flight.entered_ns) >= SPOOL_UP_S
     if not spooled or not (mission.started or pilot.lifts):
         return
     flight.leave_ground()
@@ -58,7 +62,7 @@ def _guided(flight: FlightManager) -> None:
 
 def _landed(flight: FlightManager) -> None:
     """Idle for a while, then stop the motors."""
-    if flight.since_s(flight.entered_ns) >= flight.params.spool_down_s:
+    if flight.since_s(flight.entered_ns) >= SPOOL_DOWN_S:
         flight.finished = True
         flight.enter("disarmed", "motors stopped")
 

@@ -18,6 +18,8 @@ from quadsim.mission.reference.ground import LEAST_MPS, Ground
 from quadsim.mission.reference.legs import Motion
 from quadsim.mission.trajectories.course import Flyable, Joined, Plan
 
+#: Most angular acceleration of a turn, rad/s^2.
+YAW_ACCELERATION_RADPS2 = 3.0
 #: How far below the estimate a descending reference may be, m: enough to press onto the ground.
 SINK_LEAD_M = 0.3
 #: Wanted upwards in a pull-up, m/s^2: more than any vehicle has, so that it is level and all.
@@ -281,15 +283,13 @@ class Reference:
 
     def _turn_duration(self, angle: float) -> float:
         params = self._params
-        return legs.rest_duration(
-            abs(wrap(angle)), params.yaw_rate_radps, params.yaw_acceleration_radps2
-        )
+        return legs.rest_duration(abs(wrap(angle)), params.yaw_rate_radps, YAW_ACCELERATION_RADPS2)
 
     def _brake_duration(self, v: Vec3, a: Vec3, yaw_rate: float) -> float:
         speed = math.hypot(*v) + 0.1 * math.hypot(*a)
         return max(
             legs.brake_duration(speed, self._params.acceleration_mps2),
-            legs.brake_duration(abs(yaw_rate), self._params.yaw_acceleration_radps2),
+            legs.brake_duration(abs(yaw_rate), YAW_ACCELERATION_RADPS2),
         )
 
     def fly(self, plan: Flyable) -> None:
@@ -317,7 +317,7 @@ class Reference:
         speed = math.dist(motion[1], v) + 0.1 * math.dist(motion[2], a)
         moving_s = max(
             legs.brake_duration(speed, params.acceleration_mps2),
-            legs.brake_duration(abs(yaw_rate - motion[4]), params.yaw_acceleration_radps2),
+            legs.brake_duration(abs(yaw_rate - motion[4]), YAW_ACCELERATION_RADPS2),
         )
         self._enter_plan(Joined(plan, begin_s, motion, max(2.0 * apart_s, RETURN_SHARE * moving_s)))
 
@@ -419,5 +419,5 @@ class Reference:
         most = self._params.acceleration_mps2 * dt_s
         share = 1.0 if change <= most else most / change
         x, y, z = (now + share * (wanted - now) for now, wanted in zip(v, v_wanted, strict=True))
-        turn = self._params.yaw_acceleration_radps2 * dt_s
+        turn = YAW_ACCELERATION_RADPS2 * dt_s
         self._velocity = ((x, y, z), _step(rate, rate_wanted, turn))

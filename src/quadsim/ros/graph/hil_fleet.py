@@ -104,10 +104,6 @@ def hil_members(options: HilOptions) -> list[HilMember]:
     """
     members = [_member(*each) for each in _said(options)]
     refuse_shared([member.vehicle for member in members])
-    ratios = sorted({member.guard.neighbours.height_ratio for member in members})
-    if len(ratios) > 1:
-        found = ", ".join(f"{ratio:g}" for ratio in ratios)
-        raise InputError(f"guard: neighbours.height_ratio: {found}; allowed: one of all vehicles")
     return members
 
 

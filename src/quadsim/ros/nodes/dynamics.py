@@ -60,6 +60,9 @@ from quadsim.vehicle.start import check_place
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import Scene
 
+#: Realtime: longest wait for a command, wall time, s.
+PATIENCE_S = 1.0
+
 CLOCK_PERIOD_NS = 10_000_000
 #: How often time is looked after where commands make the steps, s.
 COMMANDED_PERIOD_S = 0.02
@@ -100,9 +103,6 @@ class DynamicsParams:
             "realtime: wait for a command whose stamp is older; 0 never waits", "s", ge=0.0, le=1.0
         ),
     ] = 0.03
-    patience_s: Annotated[
-        float, Spec("realtime: longest such wait, wall time", "s", ge=0.0, le=10.0)
-    ] = 1.0
 
 
 SAMPLED = (
@@ -244,7 +244,7 @@ class DynamicsNode(QuadsimNode):
         delay_ns = (physics.command_delay_samples + latency_samples) * self._period_ns
         self._late_ns = delay_ns + self._period_ns
         self._forbearance = Forbearance(
-            params.count, self._patient_age_ns(), round(params.patience_s * 1e9)
+            params.count, self._patient_age_ns(), round(PATIENCE_S * 1e9)
         )
         self._lockstep = Lockstep(params.count, delay_ns) if params.pacing == "lockstep" else None
 

@@ -36,6 +36,8 @@ from quadsim.ros.runtime.params import declare, declare_one, declare_texts
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic
 
+#: Stamps farther than this from /clock are replaced by it, s.
+MAX_STAMP_ERROR_S = 0.5
 #: Sensors that Gazebo may have, by their names in suites; a scan or a cloud is a lidar's.
 SENSORS = ("imu", "gnss", "magnetometer", "barometer", "rangefinder", "scan", "points")
 
@@ -44,10 +46,6 @@ SENSORS = ("imu", "gnss", "magnetometer", "barometer", "rangefinder", "scan", "p
 class AdapterParams:
     """How the node takes Gazebo's messages; see also ``sensors``, ``rotors``, ``seed``."""
 
-    max_stamp_error_s: Annotated[
-        float,
-        Spec("stamps farther than this from /clock are replaced by it", "s", gt=0.0, le=60.0),
-    ] = 0.5
     magnetic_field_W_T: Annotated[
         Vec3, Spec("that the estimator believes in, to be compared; 0: not known", "T")
     ] = (0.0, 0.0, 0.0)
@@ -88,7 +86,7 @@ class GazeboAdapterNode(QuadsimNode):
             if name not in SENSORS:
                 where = f"node {self.get_fully_qualified_name()}: parameter sensors"
                 raise InputError(f"{where}: {name!r}; known: {', '.join(SENSORS)}")
-        self._ahead_ns = round(self.params.max_stamp_error_s * 1e9)
+        self._ahead_ns = round(MAX_STAMP_ERROR_S * 1e9)
         if tells_datum:
             self._datum = self.offer(topics.DATUM)
             self._datum.publish(make_datum(self.params.datum))

@@ -17,7 +17,12 @@ import numpy as np
 from quadsim.base.parameters import pack
 from quadsim.base.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY
 from quadsim.control.airframe import AirframeParams, pack_airframe
-from quadsim.control.inner_loop import PHASES, inner_loop_from_python, new_inner_loop
+from quadsim.control.inner_loop import (
+    ODOMETRY_HOLD_S,
+    PHASES,
+    inner_loop_from_python,
+    new_inner_loop,
+)
 from quadsim.control.parameters import AutopilotParams
 from quadsim.ros.messages.cdr import MessageError, RotorsReader, stamp_of
 from quadsim.ros.messages.commands import read_attitude_command
@@ -96,7 +101,7 @@ class MixerNode(QuadsimNode):
         """What holds from the next step on."""
         self._params = np.array([pack(params)])
         self._airframes = np.array([pack_airframe(airframe)])
-        self._hold_ns = round(params.watchdog.odometry_hold_s * 1e9)
+        self._hold_ns = round(ODOMETRY_HOLD_S * 1e9)
 
     def _load_kernels(self) -> None:
         """Call what a step calls, on copies.

@@ -24,6 +24,10 @@ from quadsim.ros.runtime.base import QuadsimNode, values_of
 from quadsim.ros.runtime.params import declare
 from quadsim.ros.runtime.runtime import entry_points
 
+#: Deflection of a key, over the range.
+DEFLECTION = 1.0
+#: Time in which the stick of a key falls back, s.
+FALL_S = 0.3
 #: How often ``joy`` is published, and the line renewed.
 PUBLISH_PERIOD_S, SHOW_PERIOD_S = 0.05, 0.2
 
@@ -53,13 +57,9 @@ HELP = (
 class PilotParams:
     """How keys become sticks."""
 
-    deflection: Annotated[float, Spec("of a key, over the range", "1", gt=0.0, le=1.0)] = 1.0
     hold_s: Annotated[
         float, Spec("time for which a key counts as held after each press", "s", gt=0.0, le=2.0)
     ] = 0.4
-    fall_s: Annotated[
-        float, Spec("time in which its stick then falls back", "s", gt=0.0, le=2.0)
-    ] = 0.3
 
 
 class Keypad:
@@ -91,13 +91,13 @@ class Keypad:
         if key not in self._pressed:
             return 0.0
         over_s = now_s - self._pressed[key] - self._params.hold_s
-        return min(max(1.0 - over_s / self._params.fall_s, 0.0), 1.0)
+        return min(max(1.0 - over_s / FALL_S, 0.0), 1.0)
 
     def sticks(self, now_s: float) -> Sticks:
         """Forward, left, up, yaw."""
         found = [0.0, 0.0, 0.0, 0.0]
         for key, (index, sign) in STICKS.items():
-            found[index] += sign * self._params.deflection * self._share(key, now_s)
+            found[index] += sign * DEFLECTION * self._share(key, now_s)
         return (found[0], found[1], found[2], found[3])
 
     def buttons(self, now_s: float) -> list[int]:

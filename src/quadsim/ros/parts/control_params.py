@@ -11,7 +11,6 @@ from quadsim.base.files import find
 from quadsim.base.parameters import flatten, leaves, load
 from quadsim.control.airframe import AirframeParams
 from quadsim.control.parameters import AutopilotParams
-from quadsim.control.pid import MOST_STEP_S
 from quadsim.ros.runtime.params import ON_RESET, current, declare, declare_one, value_of
 from quadsim.sim.scenario import known_airframe
 from quadsim.vehicle.parameters import VehicleParams
@@ -82,7 +81,6 @@ def declare_controller(node: Any, kind: str) -> tuple[AutopilotParams, AirframeP
     gains, body = _read_files(config, vehicle)
     when = partial(when_of_gain, kind)
     gains = declare(node, gains, when=when)
-    refuse_long_hold(gains)
     return gains, declare(node, body, AIRFRAME, lambda name: when(AIRFRAME + name))
 
 
@@ -113,22 +111,7 @@ def changed_controller(
     gains = current(node, AutopilotParams, "", changed)
     body = current(node, AirframeParams, AIRFRAME, changed)
     refuse_other_commands(current(node, AirframeParams, AIRFRAME).commands, body.commands)
-    refuse_long_hold(gains)
     return lambda: apply(gains, body)
-
-
-def refuse_long_hold(gains: AutopilotParams) -> None:
-    """Refuse to wait longer for an odometry than one step of the control can be.
-
-    Raises:
-        InputError: the attitude that is carried on would fall behind.
-    """
-    hold_s = gains.watchdog.odometry_hold_s
-    if hold_s > MOST_STEP_S:
-        raise InputError(
-            f"watchdog.odometry_hold_s = {hold_s:g} s; allowed: at most {MOST_STEP_S:g} s, the"
-            " longest step of the control"
-        )
 
 
 def refuse_other_commands(before: tuple[str, ...], now: tuple[str, ...]) -> None:
