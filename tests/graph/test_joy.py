@@ -174,7 +174,7 @@ def test_a_key_is_held_for_a_while_and_then_falls_back():
     keypad.press("s", 11.1)
     assert keypad.sticks(11.2) == (0.0, 0.0, -1.0, 1.0)
     keypad.press("w", 11.2)  # the other way at once
-    assert keypad.sticks(11.2)[2] == 0.8
+    assert keypad.sticks(11.2)[2] == 1.0
     keypad.press(" ", 11.2)
     assert keypad.sticks(11.2) == (0.0, 0.0, 0.0, 0.0)
 
