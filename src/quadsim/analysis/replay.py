@@ -27,6 +27,7 @@ from quadsim.bag.measurements import SENSORS, measurements
 from quadsim.bag.origin import estimator_of
 from quadsim.bag.reading import Bag, open_bag
 from quadsim.bag.topics import TRUTH, datum_of, field_of, topic
+from quadsim.bag.unread import unread_notes
 from quadsim.base.changes import given_keys
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
@@ -278,6 +279,7 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
         judge = (
             None if settings.truth is None else truth_topic(bag, settings.namespace, settings.truth)
         )
+        notes += unread_notes(bag, judge)
         for run in runs.values():
             if isinstance(run.estimator, OwnEstimator):
                 run.estimator.expect(_own_samples(bag, settings.namespace))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from quadsim.bag.topics import IMU, topic
 from quadsim.base.errors import QuadsimError
 from quadsim.drivers.convert import Converter
 from quadsim.drivers.driver import DriverTopic
-from quadsim.wire.axes import attitude, rotation_matrices
+from quadsim.wire.axes import WORLD, attitude, rotation_matrices
 from quadsim.wire.damaged import decoded
 from quadsim.wire.decode import decode
 from quadsim.wire.payloads import Payloads
@@ -43,6 +44,15 @@ _PRESSURE_PA = (2.5e4, 1.1e5)
 FASTEST_RADPS, FASTEST_MPS = 40.0, 60.0
 #: Time over which turns and ways are compared, s, and the least correlation that tells.
 STEP_S, ALIKE = 0.2, 0.6
+#: Rates that turn more than the first in that time would be seen; a part below the second is none.
+LEAST_TURN_RAD, UNSEEN = 0.02, 0.2
+DEGREE = float(np.radians(1.0))
+#: So many poses tell axes; they agree with the specific force at this correlation, and move if they
+#: bend so much in a second, m.
+LEAST_POSES, AGREES, LEAST_BEND_M = 20, 0.8, 0.05
+#: So much better must other axes agree than those of the type, and than likelier ones.
+HEAD_START, CHANCE = 0.1, 0.02
+BODIES = {"flu": "", "frd": "its body is FRD", "y_up": "its body's y is up"}
 #: Pressure of a metre of height; a flight lower than the least tells nothing.
 METRE_PA, LEAST_M = 11.5, 0.7
 
@@ -81,7 +91,7 @@ def confusions_of(bag: Bag, namespace: str) -> list[Confusion]:
     imu_ns, imu = seen.get(IMU, (np.zeros(0, np.int64), np.zeros((0, 6))))
     f_S, w_S, keys = imu[:, :3].copy(), imu[:, 3:6].copy(), {}
     if len(imu) > 1:
-        keys = _imu(topic(namespace, IMU), f_S, found)
+        keys = _imu(topic(namespace, IMU), imu_ns, f_S, found)
         if keys.get("body") == "frd":
             f_S, w_S = f_S * (1.0, -1.0, -1.0), w_S * (1.0, -1.0, -1.0)
     field_ = seen.get("imu/mag")
@@ -136,16 +146,21 @@ def _signals(bag: Bag, namespace: str) -> dict[str, Signal]:
     return {name: each for name, each in joined.items() if len(each[0])}
 
 
-def _imu(full: str, f_S: Rows, found: list[Confusion]) -> dict[str, Any]:
+def _imu(
+    full: str, stamp_ns: NDArray[np.int64], f_S: Rows, found: list[Confusion]
+) -> dict[str, Any]:
     """What the specific force tells; keys that mend it. ``f_S`` becomes SI."""
     size, mean = float(np.median(np.linalg.norm(f_S, axis=1))), f_S.mean(axis=0)
     of_mean = float(np.linalg.norm(mean))
+    begins = np.unique(stamp_ns // 1_000_000_000, return_index=True)[1]  # of each second
+    of_seconds = np.diff([*begins, len(f_S)])[:, None]
+    calm = float(np.median(np.linalg.norm(np.add.reduceat(f_S, begins) / of_seconds, axis=1)))
     keys: dict[str, Any] = {}
     words = []
     if 0.7 < size < 1.4 and of_mean > 0.7 * size:
         keys["scale"] = GRAVITY_MPS2
         words.append(f"the specific force is {size:.2f}, not 9.81 m/s^2: in g?")
-    elif size < 5.0 and of_mean < 2.0:
+    elif max(calm, of_mean) < 0.5 * GRAVITY_MPS2:  # a second's mean does not see vibration
         words.append(
             f"the mean specific force is {of_mean:.2f}, not 9.81 m/s^2: gravity was taken off;"
             " record the raw topic"
@@ -202,36 +217,110 @@ def _pose(
     if 300.0 < abs(slope) < 3000.0 or (slope == 0.0 and fast > FASTEST_MPS):
         keys["scale"] = 1e-3
         words.append(f"it moves at {fast:.0f} a second: mm?")
-    if slope < 0.0:
+    axes, likely = _axes(pose, force)
+    keys |= axes
+    if likely:
+        words.append(likely)
+    elif slope < 0.0:
         keys["world"] = "ned"
         words.append("its z falls as the pressure does: NED?")
-    if len(force[1]):
-        at = np.searchsorted(force[0], stamp_ns).clip(0, len(force[0]) - 1)
-        f = force[1][at]
-        ways = {"xyzw": q, "wxyz": np.roll(q, -1, axis=1)}
-        up = {name: _up(each, f, keys.get("world", "enu")) for name, each in ways.items()}
-        if max(up["xyzw"].values()) < 0.7 and max(up["wxyz"].values()) > 0.9:
-            keys["quaternion"] = "wxyz"
-            words.append("its attitude turns gravity away from up, with w first it does not: wxyz?")
-            q = ways["wxyz"]
-        best = up[keys.get("quaternion", "xyzw")]
-        if best["frd"] > 0.9 > 0.0 > best["flu"]:
-            keys["body"] = "frd"
-            words.append("its attitude is that of a body that looks down: FRD?")
     if words:
         found.append(Confusion(full, "; ".join(words), keys))
+    q = np.roll(q, -1, axis=1) if keys.get("quaternion") == "wxyz" else q
     return attitude(keys.get("world", "enu"), keys.get("body", "flu"), q)
 
 
-def _up(q: Rows, f_B: Rows, world: str) -> dict[str, float]:
-    """How much of the mean specific force points up by attitudes, with each kind of body axes."""
-    size = float(np.linalg.norm(f_B, axis=1).mean()) or 1.0
-    good = np.linalg.norm(q, axis=1) > 0.5
-    up = {}
-    for body in ("flu", "frd"):
-        R = rotation_matrices(attitude(world, body, q[good]))
-        up[body] = float(np.einsum("nij,nj->ni", R, f_B[good]).mean(axis=0)[2]) / size
-    return up
+def _axes(pose: Signal, force: Signal) -> tuple[dict[str, Any], str]:
+    """Keys of the axes in which poses agree with the specific force, and what that is called.
+
+    By their attitudes gravity is vertical, and their positions bend as the specific force does
+    that is turned by them. Poses that stand still tell the first alone.
+    """
+    if len(force[1]) < 2 or np.linalg.norm(force[1].mean(axis=0)) < 0.5 * GRAVITY_MPS2:
+        return {}, ""
+    good = np.linalg.norm(pose[1][:, 3:7], axis=1) > 0.5
+    stamp_ns, numbers = pose[0][good], pose[1][good]
+    if len(stamp_ns) < LEAST_POSES:
+        return {}, ""
+    best: tuple[float, dict[str, Any], str] | None = None
+    for world, body, order in product(("enu", "ned", "y_up"), tuple(BODIES), ("xyzw", "wxyz")):
+        q = np.roll(numbers[:, 3:7], -1, axis=1) if order == "wxyz" else numbers[:, 3:7]
+        R = rotation_matrices(attitude(world, body, q))
+        up, bent, alike = _agreement(stamp_ns, R, numbers[:, :3] @ WORLD[world].T, force)
+        right = (world, body, order) == ("enu", "flu", "xyzw")
+        if up < (0.7 if right else 0.9):
+            continue
+        keys = {"world": (world, "enu"), "quaternion": (order, "xyzw"), "body": (body, "flu")}
+        named = {key: value for key, (value, usual) in keys.items() if value != usual}
+        if alike is None:
+            return named, _likely(named)
+        if right:  # another has to be better by more than chance
+            best = alike + HEAD_START - CHANCE, {}, ""
+            mirrored = [k for k in range(3) if _is_mirrored(*bent, k)]
+            if len(mirrored) == 1:  # axes that only turn are likelier
+                flipped = _alike(
+                    bent[0] * np.where(np.arange(3) == mirrored[0], -1.0, 1.0), bent[1]
+                )
+                said = f"its positions are mirrored in {'xyz'[mirrored[0]]}: left-handed axes?"
+                best = flipped - 2.0 * CHANCE, {}, said
+        elif best is None or alike > max(best[0] + CHANCE, AGREES):
+            best = alike, named, _likely(named)
+    return ({}, "") if best is None else (best[1], best[2])
+
+
+def _likely(keys: dict[str, Any]) -> str:
+    """What keys that mend axes say of them."""
+    parts = {
+        "world": {"ned": "its world is NED", "y_up": "its y is up"},
+        "quaternion": {"wxyz": "its quaternion has w first"},
+        "body": BODIES,
+    }
+    said = [parts[key][value] for key, value in keys.items()]
+    return f"by gravity and the specific force {', '.join(said)}?" if said else ""
+
+
+def _agreement(
+    stamp_ns: NDArray[np.int64], R: Rows, p: Rows, force: Signal
+) -> tuple[float, tuple[Rows, Rows], float | None]:
+    """How poses agree with the specific force.
+
+    Returns:
+        How much of the mean specific force is up; how positions and twice integrated force
+        bend, (K, 3) each; how alike these are, None where they hardly move.
+    """
+    inside = (force[0] >= stamp_ns[0]) & (force[0] <= stamp_ns[-1])
+    imu_ns, f_B = force[0][inside], force[1][inside]
+    nothing = np.zeros((0, 3))
+    if len(imu_ns) < 2:
+        return 0.0, (nothing, nothing), None
+    at = np.searchsorted(stamp_ns, imu_ns).clip(0, len(stamp_ns) - 1)
+    a_W = np.einsum("nij,nj->ni", R[at], f_B)
+    mean = a_W.mean(axis=0)
+    up = float(mean[2]) / max(float(np.linalg.norm(mean)), GRAVITY_MPS2)
+    dt_s = np.clip(np.diff(imu_ns, prepend=imu_ns[:1]) * 1e-9, 0.0, 0.1)[:, None]
+    v_W = np.cumsum((a_W - mean) * dt_s, axis=0)
+    way = np.cumsum(v_W * dt_s, axis=0)
+    grid = np.arange(imu_ns[0], imu_ns[-1], round(STEP_S * 1e9 / 2))
+    lag = round(2.0 / STEP_S)
+    both = []
+    for known_ns, values in ((stamp_ns, p), (imu_ns, way)):
+        at_grid = np.stack([np.interp(grid, known_ns, column) for column in values.T], axis=1)
+        bend = at_grid[2 * lag :] - 2.0 * at_grid[lag:-lag] + at_grid[: -2 * lag]
+        both.append(bend - bend.mean(axis=0) if len(bend) else nothing)
+    moves = len(both[1]) > lag and float(np.sqrt((both[1] ** 2).sum(axis=1).mean())) > LEAST_BEND_M
+    return up, (both[0], both[1]), _alike(both[0], both[1]) if moves else None
+
+
+def _is_mirrored(seen: Rows, expected: Rows, axis: int) -> bool:
+    """Whether one axis of what bends, (K, 3), is against what is expected."""
+    seen, expected = seen[:, axis], expected[:, axis]
+    return bool(expected.std() > 0.5 * LEAST_BEND_M and _alike(seen, expected) < -AGREES)
+
+
+def _alike(seen: Rows, expected: Rows) -> float:
+    """Correlation of (K, 3) vectors."""
+    sizes = float(np.sqrt(np.sum(seen**2) * np.sum(expected**2)))
+    return float(np.sum(seen * expected)) / sizes if sizes > 0.0 else 0.0
 
 
 def _angles(stamp_ns: NDArray[np.int64], imu_ns: NDArray[np.int64], w_S: Rows) -> Rows:
@@ -250,11 +339,20 @@ def _thinned(signal: Signal, imu_ns: NDArray[np.int64]) -> Signal:
     return stamp_ns[first], values[first]
 
 
-def _ratio(seen: Rows, integral: Rows) -> float:
-    """What times the integral is what was seen; 0: they are not alike, or too little turned."""
-    across = float(np.sum(seen * integral))
-    sizes = float(np.sqrt(np.sum(seen**2) * np.sum(integral**2)))
-    return across / float(np.sum(integral**2)) if sizes > 0.0 and across > ALIKE * sizes else 0.0
+def _ratio(seen: Rows, integral: Rows) -> float | None:
+    """What times the integral of the rates, rad, is what was seen; None: that cannot be told.
+
+    Where the integral turns much and nothing of it is seen, it is as of deg/s.
+    """
+    across, of_integral = float(np.sum(seen * integral)), float(np.sum(integral**2))
+    sizes = float(np.sqrt(np.sum(seen**2) * of_integral))
+    if sizes > 0.0 and across > ALIKE * sizes:
+        return across / of_integral
+    if of_integral < len(integral) * LEAST_TURN_RAD**2:
+        return None
+    slope = across / of_integral
+    sigma = float(np.sqrt(np.mean((seen - slope * integral) ** 2) / of_integral))
+    return DEGREE if abs(slope) + 3.0 * sigma < UNSEEN else None
 
 
 def _turned_field(field_: Signal, imu_ns: NDArray[np.int64], w_S: Rows) -> float | None:
@@ -265,7 +363,8 @@ def _turned_field(field_: Signal, imu_ns: NDArray[np.int64], w_S: Rows) -> float
     if len(m) < 20:
         return None
     turned = np.diff(_angles(stamp_ns, imu_ns, w_S), axis=0)
-    return _ratio(np.diff(m, axis=0), np.cross(0.5 * (m[1:] + m[:-1]), turned)) or None
+    size = float(np.median(np.linalg.norm(m, axis=1))) or 1.0
+    return _ratio(np.diff(m, axis=0) / size, np.cross(0.5 * (m[1:] + m[:-1]), turned) / size)
 
 
 def _turned_pose(pose: Signal, imu_ns: NDArray[np.int64], w_S: Rows) -> float | None:
@@ -278,7 +377,7 @@ def _turned_pose(pose: Signal, imu_ns: NDArray[np.int64], w_S: Rows) -> float | 
         return None
     R = Rotation.from_quat(np.roll(q[good], -1, axis=1))
     turned = np.diff(_angles(stamp_ns[good], imu_ns, w_S), axis=0)
-    return _ratio((R[:-1].inv() * R[1:]).as_rotvec(), turned) or None
+    return _ratio((R[:-1].inv() * R[1:]).as_rotvec(), turned)
 
 
 def _rates(
@@ -286,8 +385,7 @@ def _rates(
 ) -> None:
     """Note rates in deg/s, by what else turns, else by their size."""
     fast = float(np.percentile(np.linalg.norm(w_S, axis=1), 99.5))
-    degree = float(np.radians(1.0))
-    if turned is not None and not 0.4 < turned / degree < 2.5:
+    if turned is not None and not 0.4 < turned / DEGREE < 2.5:
         return
     if turned is None and fast < FASTEST_RADPS:
         return
@@ -296,7 +394,7 @@ def _rates(
     same = next((k for k, each in enumerate(found) if each.topic == full), None)
     if same is not None:
         words, keys = f"{found.pop(same).words}; {words}", dict(keys)
-    found.append(Confusion(full, words, keys | {"rate_scale": degree}))
+    found.append(Confusion(full, words, keys | {"rate_scale": DEGREE}))
 
 
 class MendedBag:

@@ -50,11 +50,13 @@ class Opened:
         storages: at least one.
         notes: what was done, and what cannot be read.
         custom: the recorder's own data.
+        unread: what of a log no topic of ours takes, with numbers of messages.
     """
 
     storages: list[BagFile] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     custom: dict[str, str] = field(default_factory=dict)
+    unread: dict[str, int] = field(default_factory=dict)
 
 
 class Bag:
@@ -65,12 +67,15 @@ class Bag:
         notes: what was done to it when it was opened (repairs), and what of it cannot be read;
             damage that only reading finds is added when it is met.
         custom: data of its recorder.
+        unread: what of a log no topic of ours takes: messages, or ``message.field``, to numbers of
+            messages.
     """
 
     def __init__(self, path: Path, opened: Opened) -> None:
         self.path = path
         self.notes = opened.notes
         self.custom = opened.custom
+        self.unread = opened.unread
         self._storages = opened.storages
         self._types: Typestore | None = None
         self._topics: dict[str, StoredTopic] = {}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.bag.logs.log_file import RECORDED
 from quadsim.bag.measurements import SENSORS
 from quadsim.bag.reading import Bag
 from quadsim.bag.topics import IMU, topic
@@ -23,6 +26,8 @@ GPS_FIX, GPS_VELOCITY, FIELD, RANGE = "gps/fix", "gps/vel", "imu/mag", "range/do
 MESSAGES = 600
 #: Fixes further apart, or fewer, do not tell how much of their error is white.
 FURTHEST_S, FEWEST = 1.0, 50
+#: No variance is larger, SI; negative ones are as good as unknown.
+MOST_VARIANCE = 1e12
 #: Variances of a twist's linear part in its row-major (6, 6) covariance.
 _DIAGONAL = (0, 7, 14)
 #: Median of a chi-square variable of one degree of freedom.
@@ -85,7 +90,8 @@ def _rows(bag: Bag, namespace: str, name: str) -> tuple[NDArray[np.int64], Rows,
     good = np.isfinite(values).all(axis=1)
     if not good.any():
         return None
-    return block.stamp_ns[good], values[good], covariance[good].astype(float)
+    known = np.nan_to_num(covariance[good].astype(float)).clip(0.0, MOST_VARIANCE)
+    return block.stamp_ns[good], values[good], known
 
 
 def _date_year(bag: Bag, namespace: str, first: dict[str, Block]) -> float | None:
@@ -94,6 +100,8 @@ def _date_year(bag: Bag, namespace: str, first: dict[str, Block]) -> float | Non
         year = date_year_of(int(block.stamp_ns[0]))
         if year is not None:
             return year
+    with suppress(KeyError, ValueError):
+        return date_year_of(int(datetime.fromisoformat(bag.custom[RECORDED]).timestamp() * 1e9))
     recorded = next(bag.messages([topic(namespace, IMU)]), None)
     return None if recorded is None else date_year_of(recorded.log_ns)
 

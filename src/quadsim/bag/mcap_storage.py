@@ -179,7 +179,7 @@ class McapStorage:
             if chunk.end_ns >= start_ns
             and not (chunk.channels and chunk.channels.isdisjoint(numbers))
         ]
-        next_ns = [chunk.start_ns for chunk in chosen[1:]] + [_END_OF_TIME_NS]
+        next_ns = [chunk.start_ns for chunk in chosen[1:]] + [_END_OF_TIME_NS] * bool(chosen)
         held: list[Batch] = []  # what a later chunk may still come before
         size = 0
         for chunk, until_ns in zip(chosen, next_ns, strict=True):

@@ -38,7 +38,8 @@ def _imu(block: Block) -> tuple[Rows, ...]:
 
 def _fix(block: Block) -> tuple[Rows, ...]:
     points = np.stack([block[n] for n in ("latitude_deg", "longitude_deg", "height_m")], axis=1)
-    points[block["status"] < 0] = np.nan  # no fix: the estimator refuses and counts it
+    # no fix, or one at 0, 0, which receivers say before they know: the estimator refuses it
+    points[(block["status"] < 0) | ~points[:, :2].any(axis=1)] = np.nan
     covariance = block["covariance"]
     covariance[block["covariance_type"] == 0] = 0.0
     return points, _row_major(covariance)

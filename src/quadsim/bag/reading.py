@@ -1,4 +1,4 @@
-"""Opening bags of rosbag2 (MCAP, SQLite; any ROS 2 distribution), of whatever driver."""
+"""Opening bags of ROS 2 (MCAP, SQLite; any distribution) and ROS 1, of whatever driver."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _PACKED = (".zstd", ".zst")
 #: A compressed file may become so many bytes, or so many times its size, whichever is more.
 _LEAST_BYTES, _MOST_RATIO = 1 << 26, 200
 _PIECE_BYTES = 1 << 20
-_FORMATS = (".mcap", ".db3")
+_FORMATS = (".mcap", ".db3", ".bag")
 _KINDS = (
-    "a rosbag2 folder, a .mcap or .db3 file (compressed: .mcap.zstd, .db3.zstd), or a log"
-    " (docs/logs.md)"
+    "a rosbag2 folder, a .mcap or .db3 file (compressed: .mcap.zstd, .db3.zstd), a .bag of ROS 1,"
+    " or a log (docs/logs.md)"
 )
 
 
 @contextmanager
 def open_bag(path: Path | str, driver: str | None = None, columns: str = "") -> Iterator[Bag]:
-    """Open a rosbag2 folder, or a single ``.mcap`` or ``.db3`` file, compressed or not, or a log.
+    """Open a rosbag2 folder, a single ``.mcap``, ``.db3`` or ``.bag`` (ROS 1) file, or a log.
 
     A cut MCAP is repaired first: in its place, or, where that cannot be written, in a scratch
     folder. Compressed files are unpacked onto the disk. ``Bag.notes`` then says so.
@@ -68,7 +68,7 @@ def _opened_log(path: Path, columns: str) -> Opened | None:
         log = kind.read(path, columns)
     except OSError as error:
         raise _unreadable(path, error) from None
-    return Opened([log], log.notes, log.custom)
+    return Opened([log], log.notes, log.custom, log.unread)
 
 
 class _Opening:
@@ -167,7 +167,11 @@ class _Opening:
             file = self._unpacked(file)
         if file.suffix == ".mcap":
             return self._mcap_storage(file)
-        # here, as few bags are databases
+        # here, as few bags are of ROS 1 or databases
+        if file.suffix == ".bag":
+            from quadsim.bag.ros1 import Ros1Storage
+
+            return Ros1Storage(file, self.notes)
         from quadsim.bag.database import SqliteStorage, apply_journal
 
         apply_journal(file, self.notes)

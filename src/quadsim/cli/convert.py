@@ -47,12 +47,13 @@ def convert(options: ConvertOptions) -> int:
     from quadsim.bag.confusions import MendedBag, confusions_of, mend_words
     from quadsim.bag.reading import Bag, open_bag
     from quadsim.bag.topics import namespaces
+    from quadsim.bag.unread import unread_notes
     from quadsim.bag.writer import BagWriter, Storage
 
     target = options.output or Path(f"{options.log.resolve().name}_bag")
     with open_bag(options.log, options.driver, options.columns) as opened:
         confused = [each for name in namespaces(opened) for each in confusions_of(opened, name)]
-        opened.notes.extend(mend_words(confused, options.fix_units))
+        opened.notes.extend([*unread_notes(opened), *mend_words(confused, options.fix_units)])
         if options.fix_units:
             opened = cast(Bag, MendedBag(opened, confused))
         with (
@@ -71,6 +72,7 @@ def convert(options: ConvertOptions) -> int:
             "topics": opened.counts,
             "duration_s": opened.duration_s,
             "notes": opened.notes,
+            "unread": opened.unread,
         }
     if options.as_json:
         print_json(result)

@@ -149,9 +149,9 @@ class ReplayCommandOptions:
 def replay(options: ReplayCommandOptions) -> int:
     """Run estimators over the sensor topics of bags and score them against the truth in them.
 
-    BAG is a rosbag2 folder or a single .mcap or .db3 file. A bag that was cut is repaired first.
-    Exit status: 0 the estimators ran, 1 one never started, 2 bad input. Of several bags one that
-    cannot be replayed is named, and the others are done; the status is then 2.
+    BAG is a rosbag2 folder or a single .mcap, .db3 or .bag file. A bag that was cut is repaired
+    first. Exit status: 0 the estimators ran, 1 one never started, 2 bad input. Of several bags one
+    that cannot be replayed is named, and the others are done; the status is then 2.
     """
     options.check()
     if options.publish.publish:

@@ -20,6 +20,7 @@ from quadsim.drivers.commands import (
     DriverService,
 )
 from quadsim.drivers.convert import can_convert, conversions
+from quadsim.wire.axes import BODY, WORLD
 from quadsim.wire.definitions import check_standard
 from quadsim.wire.px4 import PACKAGE
 from quadsim.wire.standard import OURS, our_type
@@ -45,11 +46,11 @@ class DriverTopic:
     ]
     type: Annotated[str, Spec("the driver's, package/msg/Type")]
     world: Annotated[
-        str, Spec("axes of positions and velocities in the world", choices=("enu", "ned"))
+        str, Spec("axes of positions and velocities in the world", choices=tuple(WORLD))
     ] = "enu"
     body: Annotated[
         str,
-        Spec("axes of the sensor or the vehicle, x y z", choices=("flu", "frd", "rfu")),
+        Spec("axes of the sensor or the vehicle, x y z", choices=tuple(BODY)),
     ] = "flu"
     scale: Annotated[
         float, Spec("times this, the value is in SI units; of an Imu the specific force", gt=0.0)

@@ -17,11 +17,16 @@ Array = NDArray[Any]
 _HALF_SQRT2 = float(np.sqrt(0.5))
 
 #: Driver's axes to the quaternion (w first) that turns them into ENU, or into FLU.
-_Q_WORLD = {"enu": (1.0, 0.0, 0.0, 0.0), "ned": Q_ENU_NED}
+_Q_WORLD = {
+    "enu": (1.0, 0.0, 0.0, 0.0),
+    "ned": Q_ENU_NED,
+    "y_up": (_HALF_SQRT2, _HALF_SQRT2, 0.0, 0.0),  # east, up, south, as of OptiTrack's Motive
+}
 _Q_BODY = {
     "flu": (1.0, 0.0, 0.0, 0.0),
     "frd": Q_FLU_FRD,
     "rfu": (_HALF_SQRT2, 0.0, 0.0, -_HALF_SQRT2),  # right, forward, up
+    "y_up": (_HALF_SQRT2, _HALF_SQRT2, 0.0, 0.0),  # forward, up, right
 }
 
 

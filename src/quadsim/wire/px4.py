@@ -83,9 +83,33 @@ def stamps(rows: Rows) -> NDArray[np.int64]:
     return np.asarray(stamp_us.astype(np.int64) * 1000)
 
 
+def device_stamps(rows: Rows, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Times of one device in a SensorCombined before 1.8, ns, and which rows are a new sample.
+
+    Args:
+        rows: messages.
+        name: ``magnetometer_timestamp`` or ``baro_timestamp``, us; ``NAME_relative`` is to the
+            message's own since 1.5, before it is one for each of three devices.
+    """
+    names, stamp_us = rows.dtype.names or (), rows["timestamp"].astype(np.int64)
+    valid: NDArray[np.bool_] = np.ones(len(rows), bool)
+    if f"{name}_relative" in names:
+        relative_us = rows[f"{name}_relative"].astype(np.int64)
+        valid, stamp_us = relative_us != _INVALID, stamp_us + relative_us
+    elif name in names:
+        stamp_us = rows[name].astype(np.int64).reshape(len(rows), -1)[:, 0]
+        valid = stamp_us > 0
+    stamp_us = np.where(valid, stamp_us, -1)
+    fresh = valid & (np.diff(np.maximum.accumulate(stamp_us), prepend=-1) > 0)
+    return stamp_us[fresh] * 1000, fresh
+
+
 def imu(rows: Rows) -> Fields:
-    """SensorCombined as Imu: averages over the last sampling period, FRD."""
-    f_S = turned_rows(BODY["frd"], rows["accelerometer_m_s2"])
+    """SensorCombined as Imu: averages over the last sampling period, FRD.
+
+    Of three devices, which it had before 1.5, the first.
+    """
+    f_S = turned_rows(BODY["frd"], rows["accelerometer_m_s2"][:, :3])
     f_S[rows["accelerometer_timestamp_relative"] == _INVALID] = np.nan
     q_covariance = np.zeros((3, 3))
     q_covariance[0, 0] = -1.0
@@ -93,7 +117,7 @@ def imu(rows: Rows) -> Fields:
         "q_xyzw": (0.0, 0.0, 0.0, 1.0),
         "q_covariance": q_covariance,
         "f": f_S,
-        "w": turned_rows(BODY["frd"], rows["gyro_rad"]),
+        "w": turned_rows(BODY["frd"], rows["gyro_rad"][:, :3]),
     }
 
 
@@ -133,8 +157,8 @@ def gnss_velocity(rows: Rows) -> Fields:
 
 
 def magnetic_field(rows: Rows) -> Fields:
-    """VehicleMagnetometer, gauss in FRD."""
-    return {"m": _GAUSS_T * turned_rows(BODY["frd"], rows["magnetometer_ga"])}
+    """VehicleMagnetometer, or SensorCombined before 1.8, gauss in FRD."""
+    return {"m": _GAUSS_T * turned_rows(BODY["frd"], rows["magnetometer_ga"][:, :3])}
 
 
 def pressure(rows: Rows) -> Fields:
@@ -142,6 +166,22 @@ def pressure(rows: Rows) -> Fields:
     values = rows["baro_pressure_pa"].astype(float)
     values[values < _LEAST_PA] = np.nan
     return {"pressure": values}
+
+
+def device_pressure(rows: Rows) -> Fields:
+    """SensorBaro: hPa before 1.14, then Pa."""
+    values = rows["pressure"].astype(float)
+    return {"pressure": np.where(values < _LEAST_PA * 1.2, 100.0 * values, values)}
+
+
+def pressure_of_height(rows: Rows) -> Fields:
+    """SensorCombined before 1.8, which has a height that its driver made of the pressure.
+
+    By PX4's drivers of barometers: ICAO's standard atmosphere of 288.15 K and 101 325 Pa.
+    """
+    height_m = rows["baro_alt_meter"].astype(float).reshape(len(rows), -1)[:, 0]
+    warmth = np.maximum(1.0 - 0.0065 * height_m / 288.15, 0.0)
+    return {"pressure": 101_325.0 * warmth ** (9.80665 / (0.0065 * 287.05))}
 
 
 def distance(rows: Rows) -> tuple[Fields, NDArray[np.bool_]]:

@@ -23,7 +23,8 @@ def flight() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     yaw = 1.2 * np.sin(0.8 * T_S)
     R = Rotation.from_euler("z", yaw)
     force = np.zeros((len(T_S), 6))
-    force[:, 2] = 9.81 - 3.0 * 0.25 * np.sin(0.5 * T_S)
+    a_W = np.stack([-np.cos(T_S), -np.sin(T_S), 9.81 - 3.0 * 0.25 * np.sin(0.5 * T_S)], axis=1)
+    force[:, :3] = R.inv().apply(a_W)
     force[:, 5] = 1.2 * 0.8 * np.cos(0.8 * T_S)
     force += rng.normal(0.0, 0.02, force.shape)
     field = R.inv().apply([0.0, 2.15e-5, -4.3e-5]) + rng.normal(0.0, 3e-7, (len(T_S), 3))
@@ -62,6 +63,31 @@ CASES = {
         lambda v: np.hstack([v[:, :3], np.roll(v[:, 3:], 1, axis=1)]),
         {"quaternion": "wxyz"},
     ),
+}
+
+
+Y_UP, NED = (
+    Rotation.from_euler("x", -90.0, degrees=True),
+    np.array([[0, 1, 0], [1, 0, 0], [0, 0, -1]]),
+)
+
+
+def turned(world: Rotation, body: Rotation):
+    """Poses in other axes of world and body."""
+
+    def edit(values):
+        q = world * Rotation.from_quat(np.roll(values[:, 3:], -1, axis=1)) * body.inv()
+        return np.hstack([world.apply(values[:, :3]), np.roll(q.as_quat(), 1, axis=1)])
+
+    return edit
+
+
+UPSIDE, SAME = Rotation.from_euler("x", 180.0, degrees=True), Rotation.identity()
+CASES |= {
+    "y up": (POSE, turned(Y_UP, SAME), {"world": "y_up"}),
+    "y up, body too": (POSE, turned(Y_UP, Y_UP), {"world": "y_up", "body": "y_up"}),
+    "ned": (POSE, turned(Rotation.from_matrix(NED), UPSIDE), {"world": "ned", "body": "frd"}),
+    "mirrored": (POSE, times(1, -1, 1, 1, 1, 1, 1), {}),
 }
 
 

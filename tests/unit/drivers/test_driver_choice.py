@@ -474,7 +474,7 @@ SERVICE = "services: [{ours: land, name: a, type: TYPE}]".replace
         ),
         (
             "topics: [{ours: imu/mag, names: [a], type: sensor_msgs/msg/MagneticField, body: x}]",
-            "one of flu, frd, rfu",
+            "one of flu, frd, rfu, y_up",
         ),
         (
             "topics: [{ours: imu/mag, names: [a], type: std_msgs/msg/Bool}]",

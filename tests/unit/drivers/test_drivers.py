@@ -187,7 +187,7 @@ def test_a_chain_is_several_drivers():
         ),
         (
             "topics: [{ours: imu/mag, names: [c], type: sensor_msgs/msg/MagneticField, body: x}]",
-            "one of flu, frd, rfu",
+            "one of flu, frd, rfu, y_up",
         ),
         (
             "topics: [{ours: gps/fix, names: [c], type: sensor_msgs/msg/NavSatFix, sigma: [1, 2]}]",

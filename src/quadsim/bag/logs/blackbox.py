@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -160,6 +162,7 @@ class Blackbox:
         damaged: how often something was no frame; what follows it is left out up to the next
             frame that says the whole state.
         main, gnss: names and (N, ...) values of the main frames, and of those of the receiver.
+        slow: how many frames say modes and states.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -174,6 +177,7 @@ class Blackbox:
         self._time_us: int | None = None
         self._home = [0, 0]
         self._rows: dict[str, list[Frame]] = {"main": [], "gnss": []}
+        self.slow = 0
         self._fixed = {
             MINTHROTTLE: self.number("minthrottle", 1150), MIDDLE: 1500,
             VBATREF: self.number("vbatref", 4095), MINMOTOR: self.number("motorOutput", 0),
@@ -306,6 +310,7 @@ class Blackbox:
 
     def _slow(self) -> bool:
         self._values(self._kinds["S"])
+        self.slow += 1
         return False
 
     def _fix(self) -> bool:
@@ -385,18 +390,50 @@ def _add_fixes(log: LogFile, found: Blackbox) -> None:
     log.add("gps/vel", stamp_ns, v=v_W, covariance=both)
 
 
+def _degrees(header: dict[str, str]) -> float:
+    """deg/s of a unit of the gyroscope; Baseflight states rad/us, Cleanflight ``gyro.scale``."""
+    text = header.get("gyro_scale", header.get("gyro.scale", "0x3f800000"))
+    (scale,) = struct.unpack(">f", bytes.fromhex(text[2:].zfill(8)))
+    of_baseflight = header.get("Firmware type", "") == "Baseflight"
+    return float(np.degrees(scale * 1e6)) if of_baseflight else float(scale)
+
+
+#: Fields of main frames that are read, and those of the control and of the log.
+_READ = ("accSmooth", "eRPM", "surfaceRaw", "loopIteration", "time")
+_CONTROL = re.compile("^(axis|rcCommand|setpoint|motor|servo|mc|nav|fwAlt|fwPos|debug|gyro)")
+
+
+def _leave_others(log: LogFile, found: Blackbox) -> None:
+    """Count the fields of frames that no topic takes; of gyroscopes the second or filtered one."""
+    main, battery = found.main, _release(found.header) >= (4, 3)
+    gyros = [name for name in ("gyroUnfilt", "gyroADC", "gyroData") if name in main]
+    taken = (*_READ, *gyros[:1], *(("vbatLatest", "amperageLatest") if battery else ()))
+    for name, column in main.items():
+        if name not in taken:
+            log.leave(f"control.{name}" if _CONTROL.match(name) else f"main.{name}", len(column))
+    velocity = ("GPS_velned",) if "GPS_velned" in found.gnss else ("GPS_speed", "GPS_ground_course")
+    for name, column in found.gnss.items():
+        if name not in ("time", "GPS_coord", "GPS_altitude", *velocity):
+            log.leave(f"GPS.{name}", len(column))
+    log.leave("slow frames", found.slow)
+
+
 def _add_main(log: LogFile, found: Blackbox) -> None:
     """Add what is in the main frames."""
     main, header = found.main, found.header
     stamp_ns = main["time"]
-    scale = struct.unpack(">f", bytes.fromhex(header.get("gyro_scale", "0x3f800000")[2:].zfill(8)))
     fine = 10.0 if found.number("blackbox_high_resolution", 0) else 1.0
-    gyro = main.get("gyroUnfilt", main.get("gyroADC"))
+    gyro = next(
+        (main[name] for name in ("gyroUnfilt", "gyroADC", "gyroData") if name in main), None
+    )
     if gyro is not None:
-        w_S = np.radians(gyro * (scale[0] / fine))
+        w_S = np.radians(gyro * (_degrees(header) / fine))
         f_S = np.full(w_S.shape, np.nan)
-        if "accSmooth" in main:
-            f_S = main["accSmooth"] * (GRAVITY_MPS2 / found.number("acc_1G", 1))
+        unit = found.number("acc_1G", 1)
+        if "accSmooth" in main and unit and main["accSmooth"].any():
+            f_S = main["accSmooth"] * (GRAVITY_MPS2 / unit)
+        elif "accSmooth" in main:
+            log.leave("accSmooth", len(stamp_ns), "acc_1G or all of it is 0: switched off")
         log.add("imu/data_raw", stamp_ns, f=f_S, w=w_S, q_covariance=no_attitude())
     if "eRPM" in main:  # hundreds of electrical turns a minute
         turns_rps = main["eRPM"] * (100.0 / 60.0 / (found.number("motor_poles", 14) / 2.0))
@@ -436,4 +473,7 @@ def read(path: Path, columns: str) -> LogFile:
         log.notes.append(f"{path}: damaged at {found.damaged} places; frames there are left out")
     _add_main(log, found)
     _add_fixes(log, found)
+    _leave_others(log, found)
+    with suppress(ValueError):
+        log.date(datetime.fromisoformat(header.get("Log start datetime", "")).timestamp())
     return log

@@ -39,8 +39,6 @@ TOPIC_TYPES = {
 }
 #: Vectors that our messages state in the world; all others are of the body.
 _OF_WORLD = {"p", "v_W"}
-#: Columns that are named where many are left out.
-MOST_NAMED = 20
 #: A battery is told so often, Hz.
 _BATTERY_HZ = 50.0
 
@@ -143,13 +141,10 @@ def to_log(path: Path, tables: Mapping[str, Table], chosen: ColumnMap) -> LogFil
     for entry, table in _found(chosen, tables):
         grouped.setdefault(entry.topic, []).append((entry, table))
     taken = {name for parts in grouped.values() for entry, _ in parts for name in entry.columns}
-    names = sorted({name for table in tables.values() for name in table.columns} - taken)
-    names = [name for name in names if name != chosen.time]
-    if names:
-        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-        log.notes.append(
-            f"{path}: left out, as no topic takes them: {', '.join(names[:MOST_NAMED])}{more}"
-        )
+    log.units_known = False
+    for table in tables.values():
+        for name in sorted(table.columns.keys() - taken - {chosen.time}):
+            log.leave(name, len(table))
     for topic, parts in grouped.items():
         stamp_ns = _stamps(parts[0][1], chosen)
         fields = {}

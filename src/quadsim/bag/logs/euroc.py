@@ -51,4 +51,9 @@ def read(path: Path, columns: str) -> LogFile:
         stamp_ns, rows = truth
         place = (stamp_ns, rows[:, :3], rows[:, 7:10])
         add_odometry(log, "ground_truth/odom", (stamp_ns, rows[:, 3:7]), place)
+    for other in sorted(folder.glob("*/data.csv")):
+        if other.parent.name not in ("imu0", TRUTH):
+            with other.open(errors="replace") as lines:
+                count = sum(1 for line in lines if not line.startswith("#"))
+            log.leave(f"sensor {other.parent.name}", count)
     return log

@@ -11,6 +11,7 @@ topics of their own ignore.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -53,7 +54,9 @@ class LogFormat:
             words = f"damaged, or of a form that is not read ({type(error).__name__}: {error})"
             raise InputError(f"{path}: this {self.about} is {words}") from error
         if not log.facts.count:
-            raise InputError(f"{path}: no message in this {self.about}")
+            unread = ", ".join(f"{name} {count}" for name, count in log.unread.items())
+            there = f" that a topic takes; it has {unread}" if unread else ""
+            raise InputError(f"{path}: no message in this {self.about}{there}")
         return log
 
 
@@ -74,7 +77,9 @@ FORMATS = (
         "dataflash",
         "ArduPilot DataFlash log",
         lambda path, head: (
-            head.startswith((b"\xa3\x95\x80", b"FMT, 128,")) or path.suffix.lower() == ".bin"
+            head.startswith(b"\xa3\x95\x80")
+            or re.search(rb"^FMT, ?128,", head, re.MULTILINE) is not None
+            or path.suffix.lower() == ".bin"
         ),
     ),
     LogFormat(

@@ -7,6 +7,7 @@ validate, convert) then reads it too.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,17 @@ _FRAMES = {
     "external/pose_stamped": ("map",),
     "/datum": ("map",),
 }
+#: Of a log's own words: when it began, where its stamps do not say; ISO 8601.
+RECORDED = "recorded"
+#: 2000 to 2100: what a receiver says before it knows is none of these.
+FIRST_UNIX_S, LAST_UNIX_S = 946_684_800.0, 4_102_444_800.0
+#: Between these a value can be true, SI: accelerometers of 400 g, gyroscopes of 8000 deg/s,
+#: magnetometers of 20 gauss, pressures from 30 km up to 300 m under water.
+_SENSIBLE = {
+    "f": (-4e3, 4e3), "w": (-150.0, 150.0), "m": (-2e-3, 2e-3), "pressure": (1e3, 3e6),
+    "latitude_deg": (-90.0, 90.0), "longitude_deg": (-180.0, 180.0), "height_m": (-1e4, 1e5),
+    "p": (-1e7, 1e7), "v": (-1e3, 1e3), "range": (0.0, 1e4),
+}  # fmt: skip
 _RELIABLE = qos_yaml("reliable", "volatile", 10)
 _LATCHED = qos_yaml("reliable", "transient_local", 1)
 
@@ -57,13 +69,17 @@ class LogFile:
 
     Attributes:
         facts: topics, counts and times.
-        notes: what a reader should know: damage, columns that no topic has.
+        notes: what a reader should know: damage, and what makes no sense.
+        unread: what no topic takes: messages, or ``message.field``, to numbers of messages.
+        units_known: whether the format says its units, so that sizes tell damage.
     """
 
     def __init__(self, path: Path, custom: dict[str, str] | None = None) -> None:
         self.facts = FileFacts(path.name)
         self.custom = dict(custom or {})
         self.notes: list[str] = []
+        self.unread: dict[str, int] = {}
+        self.units_known = True
         self._parts: list[Batch] = []
         self._whole: Batch | None = None
 
@@ -88,8 +104,47 @@ class LogFile:
         if frames is None:
             default = ("map", "base_link") if type_name == ODOMETRY else ("base_link",)
             frames = _FRAMES.get(short, default)
+        if not len(stamp_ns):
+            return
+        if self.units_known:
+            columns = self._sensible(short, columns)
         template = Template.of(type_name, *frames)
         self.add_payloads(short, type_name, stamp_ns, template.payloads(stamp_ns, **columns))
+
+    def leave(self, name: str, count: int, why: str = "") -> None:
+        """Count messages, or a field of them, that no topic takes."""
+        name = f"{name} ({why})" if why else name
+        if count:
+            self.unread[name] = self.unread.get(name, 0) + count
+
+    def date(self, unix_s: float) -> None:
+        """Say when it was recorded, if that can be a date, where its stamps do not."""
+        if RECORDED not in self.custom and FIRST_UNIX_S < unix_s < LAST_UNIX_S:
+            at = datetime.fromtimestamp(unix_s, timezone.utc)
+            self.custom[RECORDED] = at.isoformat(timespec="seconds")
+
+    def _sensible(self, short: str, columns: dict[str, ArrayLike]) -> dict[str, ArrayLike]:
+        """Columns with NaN in place of what cannot be, and fixes without a place as none."""
+        columns = dict(columns)
+        for name, (least, most) in _SENSIBLE.items():
+            values = np.asarray(columns.get(name, ()), float)
+            wild = np.isfinite(values) & ((values < least) | (values > most))
+            if wild.any():
+                columns[name] = np.where(wild, np.nan, values)
+                rows = wild.any(axis=tuple(range(1, wild.ndim)))
+                self.notes.append(
+                    f"{short}: {np.count_nonzero(rows)} messages with {name} beyond sense: NaN"
+                )
+        if short == "gps/fix":
+            place = np.stack([columns["latitude_deg"], columns["longitude_deg"]])
+            nowhere = ~np.isfinite(place).all(axis=0) | ~place.any(axis=0)
+            status = np.broadcast_to(np.asarray(columns["status"]), nowhere.shape)
+            if (lost := nowhere & (status >= 0)).any():
+                self.notes.append(
+                    f"{short}: {np.count_nonzero(lost)} fixes at 0, 0 or nowhere: none"
+                )
+            columns["status"] = np.where(nowhere, -1, status)
+        return columns
 
     def add_speeds(self, short: str, stamp_ns: Stamps, speeds: NDArray[np.float64]) -> None:
         """Add JointState messages of (N, rotors) numbers, as ``motor_speed`` has them in rad/s."""

@@ -20,14 +20,15 @@ from quadsim.base.errors import InputError
 _READER = """
 import sys, numpy, scipy.io
 found = {k: v for k, v in scipy.io.loadmat(sys.argv[1]).items() if isinstance(v, numpy.ndarray)}
-fit = {k: v for k, v in found.items() if v.ndim == 2 and v.dtype.kind in "fiu"}
-numpy.savez(sys.argv[2], **{f"_{k}": v for k, v in fit.items()})
+fit = {k: v for k, v in found.items() if v.ndim == 2 and v.dtype.kind in "fiu" and v.size}
+left = {f"?{k}": numpy.array(v.shape) for k, v in found.items() if k not in fit}
+numpy.savez(sys.argv[2], **{f"_{k}": v for k, v in fit.items()}, **left)
 """
 _LONGEST_S = 60.0
 
 
 def _content(path: Path) -> dict[str, NDArray[Any]]:
-    """Matrices of a file by their names.
+    """Matrices of a file by their names; behind a question mark the shapes of what is none.
 
     Raises:
         InputError: it cannot be read.
@@ -49,12 +50,13 @@ def _content(path: Path) -> dict[str, NDArray[Any]]:
                 f"{path}: no MATLAB file of version 5 to 7.2 ({why}); save it with -v7"
             )
         with np.load(target) as found:
-            return {name[1:]: found[name] for name in found.files}
+            return {name.removeprefix("_"): found[name] for name in found.files}
 
 
 def read(path: Path, columns: str) -> LogFile:
     """Read a MATLAB file by a column map; vectors of one length make a table by their names."""
     content = _content(path)
+    left = {name[1:]: content.pop(name) for name in list(content) if name.startswith("?")}
     tables, vectors = {}, {}
     for name, value in content.items():
         if min(value.shape) == 1:
@@ -65,4 +67,7 @@ def read(path: Path, columns: str) -> LogFile:
         tables[f"vectors of {length}"] = Table(
             {name: vector for name, vector in vectors.items() if len(vector) == length}
         )
-    return to_log(path, tables, map_of(path, "matlab", tables, columns))
+    log = to_log(path, tables, map_of(path, "matlab", tables, columns))
+    for name, shape in left.items():
+        log.leave(name, max(1, int(shape[0])), "no matrix of numbers")
+    return log

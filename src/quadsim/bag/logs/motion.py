@@ -12,6 +12,9 @@ from quadsim.wire.axes import rotation_matrices
 
 Array = NDArray[Any]
 
+#: Of a velocity that is not sent and stands as zero, m^2/s^2.
+UNSENT_VARIANCE = 1e6
+
 
 def at(stamp_ns: Stamps, known_ns: Stamps, values: Array) -> Array:
     """(N, k) values at other stamps, linearly between their own (M, k)."""
@@ -26,7 +29,7 @@ def add_odometry(
     place: tuple[Stamps, Array, Array],
     rate: tuple[Stamps, Array] | None = None,
 ) -> None:
-    """Add an odometry at the stamps of its attitudes.
+    """Add an odometry at the stamps of its attitudes, where the position beside is known.
 
     Args:
         log: what it is added to.
@@ -38,10 +41,11 @@ def add_odometry(
     stamp_ns, q_WB = attitude
     place_ns, p_W, v_W = place
     inside = (stamp_ns >= place_ns[0]) & (stamp_ns <= place_ns[-1])
-    stamp_ns, q_WB = stamp_ns[inside], q_WB[inside]
+    at_place = at(stamp_ns, place_ns, p_W)
+    inside &= np.isfinite(at_place).all(axis=1)
+    stamp_ns, q_WB, p_W = stamp_ns[inside], q_WB[inside], at_place[inside]
     v = np.einsum("nji,nj->ni", rotation_matrices(q_WB), at(stamp_ns, place_ns, v_W))
     w = np.full((len(stamp_ns), 3), np.nan) if rate is None else at(stamp_ns, *rate)
-    p_W = at(stamp_ns, place_ns, p_W)
     log.add(topic, stamp_ns, p=p_W, q_xyzw=np.roll(q_WB, -1, axis=1), v=v, w=w)
 
 

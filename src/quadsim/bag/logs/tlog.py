@@ -1,8 +1,10 @@
 """A ground station's telemetry log (``.tlog``), by pymavlink: MAVLink as it arrived.
 
 Stamps are those of the arrival, ns since 1970. Fields and units by MAVLink's common.xml: SCALED_IMU
-in mG and mrad/s, HIGHRES_IMU in SI, GPS_RAW_INT in degrees times 1e7, mm and cm/s. The autopilot's
-own estimate is ``odometry/autopilot``.
+in mG, mrad/s and mgauss, HIGHRES_IMU in SI, gauss and hPa, GPS_RAW_INT in degrees times 1e7, mm and
+cm/s. RAW_IMU's units are whatever the autopilot has: ArduPilot's are those of SCALED_IMU
+(GCS_MAVLINK::send_raw_imu). PX4 sends HIGHRES_IMU's pressure in Pa up to 1.14. The autopilot's own
+estimate is ``odometry/autopilot``.
 """
 
 from __future__ import annotations
@@ -15,21 +17,43 @@ from typing import Any
 import numpy as np
 
 from quadsim.bag.logs.log_file import LogFile, Stamps
-from quadsim.bag.logs.motion import Array, add_odometry, diagonal_matrices, no_attitude, quaternions
+from quadsim.bag.logs.motion import (
+    UNSENT_VARIANCE,
+    Array,
+    add_odometry,
+    diagonal_matrices,
+    no_attitude,
+    quaternions,
+)
 from quadsim.base.extras import need
 from quadsim.wire.axes import BODY, WORLD, attitude, turned_rows
 
 STANDARD_GRAVITY_MPS2 = 9.80665
 _XYZ = ("x", "y", "z")
-_IMU = tuple(f"{a}acc" for a in _XYZ) + tuple(f"{a}gyro" for a in _XYZ)
+_IMU = tuple(f"{axis}{kind}" for kind in ("acc", "gyro", "mag") for axis in _XYZ)
 _WANTED = {
-    "HIGHRES_IMU": _IMU,
+    "HIGHRES_IMU": (*_IMU, "abs_pressure", "fields_updated"),
     "SCALED_IMU": _IMU,
+    "RAW_IMU": _IMU,
+    "DISTANCE_SENSOR": ("current_distance", "min_distance", "max_distance", "orientation"),
+    "RANGEFINDER": ("distance",),
     "SCALED_PRESSURE": ("press_abs",),
     "GPS_RAW_INT": ("fix_type", "lat", "lon", "alt", "vel", "cog", "h_acc", "v_acc"),
     "LOCAL_POSITION_NED": ("x", "y", "z", "vx", "vy", "vz"),
     "ATTITUDE": ("roll", "pitch", "yaw", "rollspeed", "pitchspeed", "yawspeed"),
 }
+#: The first of these that is there is the IMU: units of force, rate and field.
+_SCALED = (1e-3 * STANDARD_GRAVITY_MPS2, 1e-3, 1e-7)
+_IMUS = {"HIGHRES_IMU": (1.0, 1.0, 1e-4), "SCALED_IMU": _SCALED, "RAW_IMU": _SCALED}
+#: HIGHRES_IMU's fields_updated: bits of its field and its pressure.
+_MAG_UPDATED, _PRESSURE_UPDATED = 0b111 << 6, 1 << 9
+#: A HIGHRES_IMU's pressure above it is in Pa, hPa: 10 hPa is 30 km up, 1200 hPa below every ground.
+_HIGHEST_HPA = 1200.0
+#: MAV_AUTOPILOT_ARDUPILOTMEGA, MAV_AUTOPILOT_INVALID; MAV_SENSOR_ROTATION_PITCH_270.
+_ARDUPILOT, _NO_AUTOPILOT, _PITCH_270 = 3, 8, 25
+#: Messages that neither measure nor come from a vehicle's devices.
+_BOOKS = ("HEARTBEAT", "PARAM_VALUE", "STATUSTEXT", "BAD_DATA")
+_ABOUT = ("time_usec", "time_boot_ms", "id")
 _3D = 3
 #: Of course and accuracy: not known.
 _UNKNOWN_COURSE = 65535
@@ -74,39 +98,81 @@ def read(path: Path, columns: str) -> LogFile:
     Raises:
         InputError: pymavlink is not installed.
     """
-    log, system = LogFile(path, {"log": "MAVLink telemetry"}), 0
+    log, system, autopilot = LogFile(path, {"log": "MAVLink telemetry"}), 0, _NO_AUTOPILOT
     rows: dict[str, list[tuple[float, ...]]] = {name: [] for name in _WANTED}
     stamps: dict[str, list[int]] = {name: [] for name in _WANTED}
+    others: dict[tuple[int, str], int] = {}
+    fields: dict[str, list[str]] = {}
     for stamp_us, message in _messages(path, log.notes):
-        name = message.get_type()
-        if name not in _WANTED:
-            continue
-        system = system or message.get_srcSystem()
-        if message.get_srcSystem() == system:
+        name, source = message.get_type(), message.get_srcSystem()
+        if name == "HEARTBEAT" and source == (system or source):
+            autopilot = autopilot if message.autopilot == _NO_AUTOPILOT else message.autopilot
+        system = system or (source if name in _WANTED else 0)
+        known = message.get_fieldnames()
+        first = "id" not in known or message.id == 0
+        if name in _WANTED and source == system and first:
             stamps[name].append(stamp_us * 1000)
             rows[name].append(tuple(getattr(message, each) for each in _WANTED[name]))
+            fields[name] = known
+        elif name not in _BOOKS:
+            others[source, name] = others.get((source, name), 0) + 1
     tables: dict[str, Table] = {
         name: (np.array(stamps[name], np.int64), np.array(found, float))
         for name, found in rows.items()
         if found
     }
+    _leave(log, tables, fields, autopilot)
+    for (source, name), count in others.items():
+        log.leave(name if source == system else f"{name} from system {source}", count)
     _add(log, tables)
     return log
 
 
+def _leave(
+    log: LogFile, tables: dict[str, Table], fields: dict[str, list[str]], autopilot: int
+) -> None:
+    """Take from the tables those that tell nothing or the same again, and count them."""
+    if "RAW_IMU" in tables and autopilot != _ARDUPILOT:
+        log.leave("RAW_IMU", len(tables.pop("RAW_IMU")[0]), "units only this autopilot knows")
+    for name in [each for each in _IMUS if each in tables][1:]:
+        log.leave(name, len(tables.pop(name)[0]))
+    if "DISTANCE_SENSOR" in tables:
+        stamp_ns, ranges = tables["DISTANCE_SENSOR"]
+        down = ranges[:, 3] == _PITCH_270
+        log.leave("DISTANCE_SENSOR", int((~down).sum()), "does not look down")
+        tables["DISTANCE_SENSOR"] = (stamp_ns[down], ranges[down])
+        if down.any() and "RANGEFINDER" in tables:
+            log.leave("RANGEFINDER", len(tables.pop("RANGEFINDER")[0]))
+    for name, (stamp_ns, _) in tables.items():
+        for field in fields[name]:
+            if field not in _WANTED[name] and field not in _ABOUT:
+                log.leave(f"{name}.{field}", len(stamp_ns))
+
+
 def _add(log: LogFile, tables: dict[str, Table]) -> None:
-    for name, f_unit, w_unit in (
-        ("HIGHRES_IMU", 1.0, 1.0),
-        ("SCALED_IMU", 1e-3 * STANDARD_GRAVITY_MPS2, 1e-3),
-    ):
-        if name in tables:
-            stamp_ns, imu = tables[name]
-            f_S, w_S = (turned_rows(BODY["frd"], imu[:, k : k + 3]) for k in (0, 3))
-            covariance = no_attitude()
-            log.add(
-                "imu/data_raw", stamp_ns, f=f_unit * f_S, w=w_unit * w_S, q_covariance=covariance
-            )
-            break
+    name = next((each for each in _IMUS if each in tables), "")
+    if name:
+        stamp_ns, imu = tables[name]
+        f_S, w_S, m_S = (
+            unit * turned_rows(BODY["frd"], imu[:, k : k + 3])
+            for unit, k in zip(_IMUS[name], (0, 3, 6), strict=True)
+        )
+        log.add("imu/data_raw", stamp_ns, f=f_S, w=w_S, q_covariance=no_attitude())
+        new = m_S.any(axis=1)  # who has no magnetometer sends zeros
+        if name == "HIGHRES_IMU":
+            updated = imu[:, 10].astype(int)
+            new &= (updated == 0) | (updated & _MAG_UPDATED != 0)
+            heard = (imu[:, 9] > 0.0) & ((updated == 0) | (updated & _PRESSURE_UPDATED != 0))
+            if "SCALED_PRESSURE" not in tables:
+                unit = np.where(imu[heard, 9] > _HIGHEST_HPA, 1.0, 100.0)
+                log.add("imu/static_pressure", stamp_ns[heard], pressure=unit * imu[heard, 9])
+        log.add("imu/mag", stamp_ns[new], m=m_S[new])
+    if "DISTANCE_SENSOR" in tables:
+        stamp_ns, ranges = tables["DISTANCE_SENSOR"]
+        metres, least, most = (1e-2 * ranges[:, k] for k in range(3))
+        log.add("range/down", stamp_ns, range=metres, min_range=least, max_range=most)
+    if "RANGEFINDER" in tables:
+        log.add("range/down", tables["RANGEFINDER"][0], range=tables["RANGEFINDER"][1][:, 0])
     if "SCALED_PRESSURE" in tables:
         stamp_ns, pressure = tables["SCALED_PRESSURE"]
         log.add("imu/static_pressure", stamp_ns, pressure=100.0 * pressure[:, 0])
@@ -133,5 +199,5 @@ def _add_fixes(log: LogFile, stamp_ns: Stamps, gps: Array) -> None:
     v_W = np.stack([speed * np.sin(course), speed * np.cos(course), np.zeros(len(gps))], axis=1)
     v_W[~fixed | (gps[:, 5] == _UNKNOWN_COURSE)] = np.nan
     covariance = np.zeros((len(gps), 6, 6))
-    covariance[:, 2, 2] = 1e6  # the vertical velocity is not sent
+    covariance[:, 2, 2] = UNSENT_VARIANCE
     log.add("gps/vel", stamp_ns, v=v_W, covariance=covariance)

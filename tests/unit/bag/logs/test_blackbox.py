@@ -221,3 +221,31 @@ def test_a_header_alone_is_refused(tmp_path):
     path.write_bytes(HEADER)
     with pytest.raises(InputError, match="no whole frame"):
         read(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "scale"),
+    [
+        (b"H gyro.scale:0x3d79db23", 0.061),  # Cleanflight: deg/s of a unit
+        (b"H Firmware type:Baseflight\nH gyro.scale:0x30924335", math.degrees(1.0642e-9 * 1e6)),
+    ],
+)
+def test_gyroscopes_of_older_firmware_are_in_their_units(line, scale, tmp_path):
+    rows, path = frames(10), tmp_path / "old.bbl"
+    header = HEADER.replace(b"H gyro_scale:0x3f800000", line).replace(b"gyroADC", b"gyroData")
+    path.write_bytes(header + b"".join(written(rows)))
+    log, _, _ = read(path)
+    rates = np.radians(np.array(rows)[:, 11:14] * scale)
+    np.testing.assert_allclose(log.imu.w_S, rates, rtol=1e-4)
+
+
+def test_an_accelerometer_that_is_switched_off_measures_nothing(tmp_path):
+    """Betaflight writes acc_1G 0 then; its fields, and all others, are counted."""
+    rows, path = frames(10), tmp_path / "off.bbl"
+    path.write_bytes(HEADER.replace(b"acc_1G:2048", b"acc_1G:0") + b"".join(written(rows)))
+    with open_bag(path) as bag:
+        log = read_log(bag, "/quad", with_imu=True)
+        unread = bag.unread
+    assert np.isnan(log.imu.f_S).all()
+    assert unread["accSmooth (acc_1G or all of it is 0: switched off)"] == 10
+    assert unread["control.motor"] == 10

@@ -8,6 +8,7 @@ import struct
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from firmware_logs import STAMPS_US, DataFlashWriter, UlogWriter
 from transforms3d.euler import euler2mat, euler2quat
 from transforms3d.quaternions import mat2quat, quat2mat
 
@@ -20,43 +21,11 @@ from quadsim.cli import main
 #: NED axes in ENU and FRD axes in FLU, as columns.
 NED = np.array([[0, 1, 0], [1, 0, 0], [0, 0, -1.0]])
 FRD = np.diag([1.0, -1, -1])
-STAMPS_US = np.arange(1, 21) * 100_000
 #: Of the body FLU in ENU, and what follows for firmware.
 R_WB = euler2mat(0.1, -0.2, 0.7)
 Q_NED_FRD = mat2quat(NED.T @ R_WB @ FRD)
 P_W, V_W = np.array([1.0, 2.0, 3.0]), np.array([0.5, -0.25, 0.125])
 F_B, W_B, M_B = np.array([0.1, 0.2, 9.8]), np.array([0.3, -0.2, 0.1]), np.array([2e-5, 1e-5, -4e-5])
-
-
-class UlogWriter:
-    """ULog version 1 (docs.px4.io, "ULog File Format")."""
-
-    def __init__(self):
-        self.data = b"ULog\x01\x12\x35\x01" + struct.pack("<Q", 0)
-        self.data += self._message("B", bytes(40))
-        self.formats, self.bodies = [], []
-
-    @staticmethod
-    def _message(kind, body):
-        return struct.pack("<Hc", len(body), kind.encode()) + body
-
-    def parameter(self, name, value):
-        """Add a parameter that is a float."""
-        key = f"float {name}".encode()
-        self.formats.append(self._message("P", bytes([len(key)]) + key + struct.pack("<f", value)))
-
-    def topic(self, name, fields, code, rows):
-        """Add a topic: ``fields`` after the timestamp as ULog has them, ``code`` of struct."""
-        number = len(self.formats)
-        text = f"{name}:uint64_t timestamp;{fields};"
-        self.formats.append(self._message("F", text.encode()))
-        self.bodies.append(self._message("A", struct.pack("<BH", 0, number) + name.encode()))
-        for stamp_us in STAMPS_US:
-            body = struct.pack("<HQ", number, stamp_us) + struct.pack(f"<{code}", *rows)
-            self.bodies.append(self._message("D", body))
-
-    def write(self, path):
-        path.write_bytes(self.data + b"".join(self.formats) + b"".join(self.bodies))
 
 
 @pytest.fixture
@@ -130,29 +99,6 @@ def test_a_bag_that_states_no_noise_is_refused(circle_bag):
     called = CliRunner().invoke(main.main, ["replay", str(circle_bag), "--parameters"])
     assert called.exit_code == 2
     assert "--parameters: it states none of its filter; a ULog does" in called.stderr
-
-
-class DataFlashWriter:
-    """DataFlash's binary log: FMT messages describe the others (ArduPilot, LogStructure.h)."""
-
-    HEAD = b"\xa3\x95"
-
-    def __init__(self):
-        self.data = self._format(128, "FMT", "BBnNZ", "Type,Length,Name,Format,Columns", 89)
-
-    def _format(self, number, name, codes, columns, size):
-        body = struct.pack("<BB4s16s64s", number, size, name.encode(), codes.encode(),
-                           columns.encode())  # fmt: skip
-        return self.HEAD + b"\x80" + body
-
-    def message(self, number, name, codes, columns, rows, unit_us=1):
-        """Add a message type and one message a stamp; codes: Q u64, B u8, f float, L 1e-7 deg."""
-        struct_codes = codes.replace("L", "i")
-        size = 3 + struct.calcsize(f"<{struct_codes}")
-        self.data += self._format(number, name, codes, columns, size)
-        for stamp_us in STAMPS_US:
-            packed = struct.pack(f"<{struct_codes}", stamp_us // unit_us, *rows)
-            self.data += self.HEAD + bytes((number,)) + packed
 
 
 @pytest.fixture
