@@ -26,6 +26,16 @@ DEFAULTS = {name: default for name, (default, _) in ARGUMENTS.items()}
 VIEW = {"gazebo": "view", "sensors": "lidar", "lent": "lidar,camera"}
 
 
+@pytest.fixture(autouse=True)
+def programs(monkeypatch, tmp_path_factory):
+    """Gazebo's programs are on the path; the folder that has them."""
+    folder = tmp_path_factory.mktemp("programs")
+    for name in ("gz", "ign"):
+        (folder / name).touch(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
 def describe_gazebo(texts):
     return describe_options(from_texts(GazeboLaunch, texts))
 
@@ -249,3 +259,38 @@ def test_the_same_world_is_one_file_of_the_cache(tmp_path, monkeypatch):
     assert graph.write_world() == first
     other = replace(graph, world=graph.world + "\n").write_world()
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == {first, other}
+
+
+@pytest.mark.parametrize(
+    ("missing", "values", "remedy"),
+    [("gz", {}, "fortress:=true"), ("ign", {"fortress": "true"}, "fortress:=false")],
+)
+def test_without_gazebo_one_line_names_the_remedy_and_nothing_starts(
+    launch_module, programs, tmp_path, missing, values, remedy
+):
+    (programs / missing).unlink()
+    world = tmp_path / "world.sdf"
+    values = DEFAULTS | {"scenario": "hover", "world_file": str(world)} | values
+    description = launch_module("gazebo").generate_launch_description()
+    with pytest.raises(InputError, match=f"{missing} is not on the path.*{remedy}") as refusal:
+        actions(description, values)
+    assert "\n" not in str(refusal.value)
+    assert not world.exists()
+    assert actions(description, values | {"start": "false"})
+
+
+@pytest.mark.parametrize(
+    ("rate_hz", "step_s"), [(1000.0, 0.001), (500.0, 0.002), (250.0, 0.004), (100.0, 0.01 / 3.0)]
+)
+def test_gazebos_step_is_the_period_of_the_imu(tmp_path, rate_hz, step_s):
+    """Else the sample at an impact, which ends in a step, is held and counted several times."""
+    suite = yaml.safe_load((share_dir() / "config/sensors/suites/default.yaml").read_text())
+    suite["imu"] = {"device": suite["imu"], "rate_hz": rate_hz}
+    path = tmp_path / "suite.yaml"
+    path.write_text(yaml.safe_dump(suite))
+    graph = describe_gazebo(DEFAULTS | {"scenario": "hover", "sensors": str(path)})
+    (step,) = fromstring(graph.world).iter("max_step_size")
+    assert float(step.text) == pytest.approx(step_s, rel=1e-4)
+    if rate_hz == 1000.0:
+        view = describe_gazebo(DEFAULTS | VIEW | {"scenario": "hover"})
+        assert next(fromstring(view.world).iter("max_step_size")).text == "0.001"

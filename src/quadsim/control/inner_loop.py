@@ -37,8 +37,8 @@ from quadsim.control.position import (
     descent_force,
     start_descent,
 )
-from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate
-from quadsim.geometry.vector import scale, store, vec3
+from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, unrotate
+from quadsim.geometry.vector import add, scale, store, subtract, vec3
 
 #: Age of the odometry at which attitude feedback pauses, s.
 ODOMETRY_HOLD_S = 0.05
@@ -206,12 +206,20 @@ def _enter(state: InnerLoop, params: AutopilotParams, phase: int) -> None:
 
 
 @kernel
-def _watch_motors(state: InnerLoop, airframe: Airframe, dt_s: float) -> None:
+def _watch_motors(
+    state: InnerLoop, params: AutopilotParams, airframe: Airframe, dt_s: float
+) -> None:
     """Find a motor that gives no thrust; the first one counts until the rotors are stopped."""
     if airframe.kind == HELICOPTER:
         return
-    w_B = vec3(state.odometry.w_B)
-    lost = lost_motor(state.motors, airframe, state.commanded, state.measured, w_B, dt_s)
+    w_B, v_W = vec3(state.odometry.w_B), vec3(state.odometry.v_W)
+    lift = math.nan
+    if state.motors.running == 1 and state.odometry_age_s < dt_s:
+        f_W = scale(1.0 / dt_s, subtract(v_W, vec3(state.motors.v_W)))
+        f_W = add(f_W, (0.0, 0.0, params.gravity_mps2))
+        lift = unrotate(quat(state.odometry.q_WB), f_W)[2] * state.hover / params.gravity_mps2
+    store(state.motors.v_W, v_W)
+    lost = lost_motor(state.motors, airframe, state.commanded, state.measured, w_B, lift, dt_s)
     if lost >= 0 and state.attitude.lost == 0:
         state.attitude.lost = lost + 1
 
@@ -223,7 +231,7 @@ def _fly(
     """Fly the kept command; without a recent attitude or a gyroscope, only its thrust."""
     recent = state.odometry_age_s <= ODOMETRY_HOLD_S
     if recent or is_within_limits(size(state.gyro_B)):
-        _watch_motors(state, airframe, dt_s)
+        _watch_motors(state, params, airframe, dt_s)
         for i in range(MAX_ROTORS):
             rotor_speeds[i] = state.commanded[i]
         attitude_control(
@@ -327,8 +335,8 @@ def inner_loop(
     """One step of attitude control under the watchdog; the rotor speeds are always finite.
 
     Args:
-        state: INNER_LOOP record, advanced in place; its ``measured`` is an input too. A lost motor
-            is in its ``attitude.lost``, counted from 1.
+        state: INNER_LOOP record, advanced in place; its ``measured`` and ``motors.late_s`` are
+            inputs too. A lost motor is in its ``attitude.lost``, counted from 1.
         params: packed AutopilotParams.
         airframe: AIRFRAME record.
         odometry: newest ODOMETRY record.

@@ -3,7 +3,7 @@
 With telemetry (``motor_speed``): a rotor that turns with less than :data:`LOST_SPEED` of the speed
 that its command must have brought about. Without: the angular acceleration that the commanded
 thrusts should give is compared with that of the body rates; the rotor whose absence explains the
-difference is the lost one.
+difference is the lost one. Its thrust is missing too: ground that turns a vehicle bears it.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ LEAST_LAG_S = 0.01
 #: Share of a rotor's turning moment that must be missing, for how long, and what of the difference
 #: may be left unexplained.
 LOST_SHARE, LOST_SHARE_S, UNEXPLAINED = 0.6, 0.04, 0.5
+#: Share of a rotor's thrust that the vehicle must lack.
+LOST_LIFT = 0.3
 #: Cut-off of the difference in angular acceleration, Hz.
 DIFFERENCE_CUTOFF_HZ = 6.0
 
@@ -47,7 +49,9 @@ class MotorWatch(Record):
     missing_s: PerRotor
     running: int
     w_B: Vector  # body rates a sample ago
-    difference: Vector  # low-passed, rad/s^2
+    v_W: Vector  # and velocity, m/s
+    difference: Vector  # low-passed: about x and y in rad/s^2, along z in m/s^2
+    late_s: float  # how late messages come; commands are as late
 
 
 @kernel
@@ -92,13 +96,23 @@ def expected_w_dot(watch: MotorWatch, airframe: Airframe, w_B: Vec3, axis: int) 
 
 
 @kernel
-def _difference(watch: MotorWatch, airframe: Airframe, w_B: Vec3, dt_s: float) -> None:
-    """Angular acceleration that there is, less what the thrusts should give, low-passed."""
+def _difference(
+    watch: MotorWatch, airframe: Airframe, w_B: Vec3, lift_mps2: float, dt_s: float
+) -> None:
+    """Accelerations that there are, less what the thrusts should give, low-passed."""
     weight = low_pass_weight(DIFFERENCE_CUTOFF_HZ, dt_s)
     for axis in range(2):
         turned = (w_B[axis] - watch.w_B[axis]) / dt_s if watch.running != 0 else 0.0
         expected = expected_w_dot(watch, airframe, w_B, axis) if watch.running != 0 else 0.0
         watch.difference[axis] = low_pass(watch.difference[axis], turned - expected, weight)
+    thrust = 0.0
+    for i in range(airframe.rotors):
+        thrust += airframe.thrust_coefficient_N_s2 * watch.likely[i] ** 2
+    lacking = lift_mps2 - thrust / airframe.mass_kg
+    if math.isfinite(lacking):
+        watch.difference[2] = low_pass(watch.difference[2], lacking, weight)
+    else:
+        watch.difference[2] = -thrust / airframe.mass_kg
     for axis in range(3):
         watch.w_B[axis] = w_B[axis]
     watch.running = 1
@@ -112,7 +126,7 @@ def _explains(watch: MotorWatch, airframe: Airframe, i: int) -> bool:
     y = -airframe.effectiveness[2, i] * thrust / airframe.inertia_kg_m2[1]
     size = x * x + y * y
     dx, dy = watch.difference[0], watch.difference[1]
-    if size <= 0.0:
+    if size <= 0.0 or watch.difference[2] > -LOST_LIFT * thrust / airframe.mass_kg:
         return False
     share = (x * dx + y * dy) / size
     left = hypot(dx - share * x, dy - share * y)
@@ -121,20 +135,28 @@ def _explains(watch: MotorWatch, airframe: Airframe, i: int) -> bool:
 
 @kernel
 def lost_motor(
-    watch: MotorWatch, airframe: Airframe, commands: Array, measured: Array, w_B: Vec3, dt_s: float
+    watch: MotorWatch,
+    airframe: Airframe,
+    commands: Array,
+    measured: Array,
+    w_B: Vec3,
+    lift_mps2: float,
+    dt_s: float,
 ) -> int:
     """Index of a motor that gives no thrust, or -1; to be called at each step in flight.
 
     Args:
-        watch: a :class:`MotorWatch`, advanced in place.
+        watch: a :class:`MotorWatch`, advanced in place; its ``late_s`` is an input.
         airframe: AIRFRAME record.
         commands: (MAX_ROTORS,) rotor speeds commanded in the last step, rad/s.
         measured: (MAX_ROTORS,) speeds of the rotors in rad/s; NaN where there is no telemetry.
         w_B: body rates in rad/s.
+        lift_mps2: specific thrust for the specific force along z of the body; NaN: unknown, and
+            taken to be lacking.
         dt_s: time since the last step.
     """
     _follow(watch, airframe, commands, dt_s)
-    _difference(watch, airframe, w_B, dt_s)
+    _difference(watch, airframe, w_B, lift_mps2, dt_s)
     for i in range(airframe.rotors):
         told = math.isfinite(measured[i])
         if told:
@@ -142,6 +164,6 @@ def lost_motor(
         else:
             missing = _explains(watch, airframe, i)
         watch.missing_s[i] = watch.missing_s[i] + dt_s if missing else 0.0
-        if watch.missing_s[i] > (LOST_SPEED_S if told else LOST_SHARE_S):
+        if watch.missing_s[i] > (LOST_SPEED_S if told else LOST_SHARE_S + watch.late_s):
             return i
     return -1

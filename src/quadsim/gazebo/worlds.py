@@ -123,6 +123,7 @@ def for_gazebo(
     *,
     environment: EnvironmentParams | None = None,
     fortress: bool = False,
+    step_s: float | None = None,
 ) -> str:
     """A world file, made ready for Gazebo: to be written anywhere, with vehicles in it.
 
@@ -135,6 +136,7 @@ def for_gazebo(
         models: of vehicles, see :func:`quadsim.gazebo.sdf.vehicle_model`.
         environment: whose gravity, magnetic field and datum replace the file's; None: as it says.
         fortress: with the names of Gazebo Fortress.
+        step_s: of its physics; None: as it says.
 
     Raises:
         InputError: the world cannot be read, or has something that our rays would not hit.
@@ -153,6 +155,11 @@ def for_gazebo(
             for element in world.findall(tag):
                 world.remove(element)
         _add_ambience(world, environment)
+    if step_s is not None:
+        for physics in world.findall("physics") or [add_child(world, "physics", type="ignored")]:
+            for element in physics.findall("max_step_size"):
+                physics.remove(element)
+            add_child(physics, "max_step_size", step_s)
     there = {plugin.get("name", "").rpartition("::")[2] for plugin in world.findall("plugin")}
     for library, kind, settings in WORLD_SYSTEMS:
         if kind not in there:

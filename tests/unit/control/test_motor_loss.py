@@ -60,12 +60,21 @@ def test_what_is_left_without_each_rotor(params, survival):
             assert abs(matrix[3] @ level) < 1e-9
 
 
-def run_watch(commands, measured, rates, steps=250, dt_s=0.002):
+def run_watch(
+    commands, measured, rates, steps=250, dt_s=0.002, lift=lambda _: math.nan, late_s=0.0
+):
     """First step at which a motor is found, and which; -1 where none is."""
     watch, packed = new(MotorWatch), pack_airframe(airframe("x500"))
+    watch.late_s = late_s
     for k in range(steps):
         found = lost_motor(
-            watch, packed, commands(k * dt_s), measured(k * dt_s), rates(k * dt_s), dt_s
+            watch,
+            packed,
+            commands(k * dt_s),
+            measured(k * dt_s),
+            rates(k * dt_s),
+            lift(k * dt_s),
+            dt_s,
         )
         if found >= 0:
             return k * dt_s, found
@@ -197,3 +206,52 @@ def test_wind_mass_and_a_weak_motor_together_leave_a_hover_within_half_a_metre(n
     inside = (log.truth.stamp_ns > 7e9) & (log.truth.stamp_ns < 29e9)
     off = log.truth.p_W[inside] - [0.0, 0.0, log.truth.p_W[0, 2] + 4.0]
     assert np.linalg.norm(off, axis=1).max() < 0.5
+
+
+def turn_and_lift(speeds, dt_s=0.002):
+    """Body rates and specific thrust of free rotors of the x500 that turn so fast, by the time."""
+    params = airframe("x500")
+    thrusts_N = params.thrust_coefficient_N_s2 * np.array(speeds)[:, :4] ** 2
+    w_dot = thrusts_N @ effectiveness(params)[1:].T / np.array(params.inertia_kg_m2)
+    rates = np.vstack((np.zeros(3), np.cumsum(w_dot, axis=0) * dt_s))
+    lifts = thrusts_N.sum(axis=1) / params.mass_kg
+    return lambda t: tuple(rates[round(t / dt_s)]), lambda t: lifts[round(t / dt_s)]
+
+
+def test_ground_that_bears_the_vehicle_is_no_lost_motor():
+    """A rotor is strained, and the vehicle stands as if it gave nothing; but nothing falls."""
+    unknown = np.full(MAX_ROTORS, np.nan)
+
+    def strained(_):
+        return rotors(350.0, 750.0, 350.0, 350.0)
+
+    def find(lift_mps2):
+        return run_watch(
+            strained, lambda _: unknown, lambda _: (0.0, 0.0, 0.0), lift=lambda _: lift_mps2
+        )[1]
+
+    params = airframe("x500")
+    flown_mps2 = 3 * params.thrust_coefficient_N_s2 * 350.0**2 / params.mass_kg
+    assert find(9.81) == -1
+    assert find(flown_mps2) == 1
+    assert find(math.nan) == 1  # no velocity is known
+
+
+def test_commands_that_arrive_late_are_no_lost_motor():
+    """A tenth of a second late, as now and then of a slow Gazebo: the watch waits for as long."""
+    unknown, late, steps = np.full(MAX_ROTORS, np.nan), 50, 300
+
+    def jolt(t):  # in a descent a rotor has to do a lot more
+        return rotors(*(450.0, 950.0 if 0.3 < t < 0.42 else 450.0, 450.0, 450.0))
+
+    speeds = [jolt((k - late) * 0.002) for k in range(steps)]
+    rates, lift = turn_and_lift(speeds)
+    strong = [rotors(450.0, 0.0, 450.0, 450.0) if k > 150 else jolt(0.0) for k in range(steps)]
+    lost_rates, lost_lift = turn_and_lift(strong)
+    assert run_watch(jolt, lambda _: unknown, rates, steps, lift=lift)[1] == 1
+    assert run_watch(jolt, lambda _: unknown, rates, steps, lift=lift, late_s=0.1)[1] == -1
+    found_s, motor = run_watch(
+        lambda _: jolt(0.0), lambda _: unknown, lost_rates, steps, lift=lost_lift, late_s=0.1
+    )
+    assert motor == 1
+    assert 0.3 + 0.14 < found_s < 0.3 + 0.14 + 0.06

@@ -300,6 +300,26 @@ def test_a_gap_widens_the_covariance() -> None:
     assert more[V + 2] == pytest.approx((accel * lost_s) ** 2, rel=0.1)
 
 
+@pytest.mark.parametrize("seen", [0.0, 0.5, 2.0], ids=["missed", "cut off", "counted twice"])
+def test_an_impact_leaves_the_velocity_as_open_as_its_jump(seen: float) -> None:
+    """A descent of 0.6 m/s ends within a sample, of which a share of the stop is measured.
+
+    With no jump in the samples nothing tells of it; else the velocity is as open as the jump.
+    """
+    params = pack(EstimatorParams())
+    state = new_running(params)
+    state.v_W[2] = -0.6
+    small, dt_ns = (1e-4, 1e-4, 1e-4), 2_000_000
+    stamp_ns = 1_000_000_000
+    for force in (G, G, G + seen * 0.6 / 0.002, G):
+        stamp_ns += dt_ns
+        predict_or_align(state, params, stamp_ns, ImuInput((0.0, 0.0, force), ZERO, small, small))
+    error_mps = abs(state.v_W[2] - 0.0)
+    sigma_mps = np.sqrt(state.covariance[V + 2, V + 2])
+    assert error_mps == pytest.approx(0.6 * abs(seen - 1.0), abs=0.01)
+    assert (error_mps < 3.0 * sigma_mps) == (seen > 0.0)
+
+
 def test_a_long_gap_starts_anew() -> None:
     params = pack(EstimatorParams())
     state = new_running(params)

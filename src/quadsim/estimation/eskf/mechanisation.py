@@ -29,6 +29,8 @@ VIBRATION_MEAN_S = 2.0
 SCALE_ERROR_S, STEADY_S = 1.0, 10.0
 #: Time over which rate and acceleration are averaged for that: noise is no rotation.
 SCALE_MEAN_S = 0.1
+#: Thrust and drag do not change the specific force by so much between samples; an impact does.
+IMPACT_MPS2 = 80.0
 
 
 class ImuInput(NamedTuple):
@@ -119,6 +121,9 @@ def advance_filter(
         velocity = GAP_ACCEL_MPS2 * lost_s
         angle_more = angle * angle * dt_s / interval_s
         velocity_more = velocity * velocity * dt_s / interval_s
+    jump_mps2 = norm(subtract(f_S, vec3(state.f_S)))
+    if jump_mps2 > IMPACT_MPS2:  # an impact ends within a sample, is cut off or counted twice
+        velocity_more += jump_mps2 * jump_mps2 * share
     f_S = subtract(f_S, vec3(state.accel_bias_S))
     w_S = subtract(w_S, vec3(state.gyro_bias_S))
     gravity_mps2 = gravity_at(params, state.p_W[2] + 0.5 * dt_s * state.v_W[2])

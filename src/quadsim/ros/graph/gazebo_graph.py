@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,6 +36,8 @@ from quadsim.world.sdf.world_file import load_world
 CAMERA = "camera"
 #: What Gazebo can lend to a vehicle that it does not fly.
 DRAWN = ("lidar", CAMERA)
+#: Longest step of Gazebo's physics, s.
+LONGEST_STEP_S = 0.004
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,25 @@ class GazeboLaunch:
     def processes(self) -> list[GazeboProcess]:
         """Write the world, and give what is to be started beside the nodes."""
         graph = describe_gazebo(self)
+        if self.start:
+            self._need_gazebo()
         world = graph.write_world()
         return [graph.process(world)] if self.start else []
+
+    def _need_gazebo(self) -> None:
+        """Refuse to start what is not installed.
+
+        Raises:
+            InputError: naming the program and the remedy.
+        """
+        program, other = ("ign", "false") if self.fortress else ("gz", "true")
+        if shutil.which(program) is None:
+            raise InputError(
+                f"{program} is not on the path, so Gazebo cannot be started: install"
+                f" ros-$ROS_DISTRO-ros-gz, or fortress:={other} for"
+                f" {'Harmonic and later' if self.fortress else 'Gazebo Fortress'}, or start:=false"
+                " where it runs already"
+            )
 
 
 @dataclass(frozen=True)
@@ -333,6 +354,16 @@ def _told(spec: NodeSpec, scenario: Scenario, options: GazeboLaunch) -> NodeSpec
     return replace(spec, parameters=given)
 
 
+def _step_s(scenario: Scenario) -> float:
+    """Step of Gazebo's physics: the IMU's period, or an equal part of it if that is long.
+
+    Gazebo's sensor holds the last step's specific force. An impact ends in one step: an IMU with a
+    longer period would show it for as long, and the estimate would count it several times.
+    """
+    period_s = 1.0 / float(scenario.devices["imu"].rate_hz)
+    return period_s / math.ceil(period_s / LONGEST_STEP_S - 1e-9)
+
+
 def describe_gazebo(options: GazeboLaunch) -> GazeboGraph:
     """The graph with Gazebo.
 
@@ -353,6 +384,7 @@ def describe_gazebo(options: GazeboLaunch) -> GazeboGraph:
             _models(scenario, options),
             environment=scenario.environment,
             fortress=options.fortress,
+            step_s=_step_s(scenario) if options.flies else None,
         ),
         (
             *_bridges(options, world),

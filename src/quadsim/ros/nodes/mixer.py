@@ -40,7 +40,7 @@ from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.base import QuadsimNode, make_event
 from quadsim.ros.runtime.intra_process import Listening
 from quadsim.ros.runtime.params import declare_one
-from quadsim.ros.runtime.reset_times import SLACK_NS, Ahead, Behind
+from quadsim.ros.runtime.reset_times import SLACK_NS, Ahead, Behind, Lateness
 from quadsim.ros.runtime.resets import Resets
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.wire.encode import joint_template
@@ -127,6 +127,7 @@ class MixerNode(QuadsimNode):
         # views: finding them takes microseconds
         self._loops = self._states["attitude"]
         self._losts = self._loops["lost"]
+        self._motors, self._late = self._states["motors"], Lateness()
         self._measured, self._gyro_B = self._states["measured"][0], self._states["gyro_B"][0]
         self._commands[:] = np.zeros(1, ATTITUDE_COMMAND)
         self._phase = self._lost = 0
@@ -165,6 +166,8 @@ class MixerNode(QuadsimNode):
         view = self._reader.read(payload)
         self._odometry["w_variance"] = view["twist_covariance"][3, 3]
         self._stamp_ns = stamp_ns
+        self._late.take(stamp_ns, self.get_clock().now().nanoseconds)
+        self._motors["late_s"] = self._late.round_trip_s
         if stamp_ns > self._stepped_ns:
             self._step(stamp_ns)
         else:  # the watchdog has gone on without it

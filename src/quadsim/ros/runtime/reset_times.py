@@ -14,6 +14,8 @@ QUIET_NS = 500_000_000
 SLACK_NS = 1_000_000_000
 #: Odometries in a row, all far behind the newest, that mean that time began anew.
 BEHIND_IN_ROW = 5
+#: For how long a late message counts, and how much of its lateness, s.
+LATE_MEMORY_S, MOST_LATE_S = 5.0, 0.1
 
 
 def reset_stamp(message: Any) -> int:
@@ -98,6 +100,25 @@ class Ahead:
             ahead_s = (stamp_ns - newest_ns) * 1e-9
             raise MessageError(f"its stamp is {ahead_s:.3f} s ahead of the last one")
         self._ahead_ns = None
+
+
+class Lateness:
+    """How late messages come: the most of late, which is forgotten over seconds."""
+
+    def __init__(self) -> None:
+        self._late_s, self._stamp_ns = 0.0, 0
+
+    def take(self, stamp_ns: int, now_ns: int) -> None:
+        """Take a message's stamp, and the clock when it comes; neither goes back."""
+        passed_s = min((stamp_ns - self._stamp_ns) * 1e-9 / LATE_MEMORY_S, 1.0)
+        late_s = min(max((now_ns - stamp_ns) * 1e-9, 0.0), MOST_LATE_S)
+        self._late_s = max(late_s, self._late_s + passed_s * (late_s - self._late_s))
+        self._stamp_ns = stamp_ns
+
+    @property
+    def round_trip_s(self) -> float:
+        """Time from a sample until what answers it is obeyed: as long there as back."""
+        return 2.0 * self._late_s
 
 
 class Behind:
