@@ -23,9 +23,13 @@ from quadsim.sim.flight_view import FlightView as FlightView
 from quadsim.sim.flight_view import State as State
 from quadsim.sim.library import Library
 from quadsim.sim.log import FlightLog
-from quadsim.sim.scenario import Scenario, load_scenario
+from quadsim.sim.scenario import Scenario, check_scenario, load_scenario
+from quadsim.sim.snapshot import Snapshot
 from quadsim.sim.vehicles import Vehicles
 from quadsim.vehicle.disturbances import MotorChange, Push, WindChange
+
+#: What a simulation remembers beside its loop, and which it is.
+_BESIDE = ("scenario", "start_mission", "_start", "_told_failure", "_now_ns", "_until_ns", "_load")
 
 #: A name in ``config/``, or the path of a file.
 Name = str | PathLike[str]
@@ -59,6 +63,8 @@ class Simulation(FlightView):
             see :class:`Controller`.
         parts: other own parts, by their kind: ``{"wind": "my:Thermal"}``, or objects; see
             ``docs/parts.md``.
+        start: another start than the scenario's: keys of ``start:``, or ``p_W``, ``v_W``, ``q_WB``
+            and ``w_B`` in m, m/s, unit quaternion (w first) and rad/s. With a height it flies.
         start_mission: arm as soon as the checks pass, and fly the scenario's mission. With False
             the vehicle waits for :meth:`arm`.
 
@@ -85,6 +91,7 @@ class Simulation(FlightView):
         changes: Mapping[str, Any] | None = None,
         controller: str | Controller | None = None,
         parts: Mapping[str, object] | None = None,
+        start: Mapping[str, Any] | None = None,
         start_mission: bool = True,
     ) -> None:
         own = {**(parts or {}), **({} if controller is None else {"controller": controller})}
@@ -103,6 +110,7 @@ class Simulation(FlightView):
             fly_on=fly_on,
             **{name: None if file is None else fspath(file) for name, file in files.items()},
         )
+        self._start = dict(start or {})
         self.scenario = self._loaded(seed)
         if self.scenario.file.vehicles > 1:
             raise InputError(
@@ -112,14 +120,36 @@ class Simulation(FlightView):
         self.start_mission = start_mission
         self.reset()
 
-    def reset(self, seed: int | None = None) -> None:
-        """Put the vehicle back to its start, every device switched on anew.
+    def reset(
+        self,
+        seed: int | None = None,
+        state: State | Mapping[str, Any] | None = None,
+        estimate: str | Mapping[str, float] | None = None,
+    ) -> None:
+        """Put the vehicle back to its start, or into another, every device switched on anew.
 
         Args:
             seed: of all noise from now on; None keeps it.
+            state: where it starts from now on: a :class:`State`, or a mapping as ``start``; None
+                keeps the start.
+            estimate: what the filter begins with: ``"aligned"``, ``"truth"``, ``"drawn"``, or a
+                mapping of the deviations about which it is drawn: ``{"position_sigma_m": 1.0}``.
+
+        Raises:
+            InputError: nothing could be there; or a key or a value is wrong.
         """
-        if seed is not None:
-            self.scenario = self._loaded(seed)
+        if isinstance(state, State):
+            state = {name: getattr(state, name) for name in ("p_W", "v_W", "q_WB", "w_B")}
+        keys: dict[str, Any] = {} if estimate is None else {"estimate": estimate}
+        if isinstance(estimate, Mapping):
+            keys = {"estimate": "drawn", **estimate}
+        kept, self._start = self._start, {**(self._start if state is None else state), **keys}
+        if seed is not None or state is not None or keys:
+            try:
+                self.scenario = self._loaded(self.scenario.file.seed if seed is None else seed)
+            except InputError:
+                self._start = kept
+                raise
         self._told_failure = False
         seconds = math.ceil(self.scenario.file.duration_s * TICK_HZ + REST_TICKS) / TICK_HZ
         self._vehicles = Vehicles(self.scenario, [VEHICLE_NAME], seconds, LOG_HZ, keep_samples=True)
@@ -127,12 +157,39 @@ class Simulation(FlightView):
         self._now_ns = self._until_ns = 0
         self._period_ns = int(self._loop.setup.imu_period_ns)
 
+    def snapshot(self) -> Snapshot:
+        """The whole of the flight now, to go on from with :meth:`restore`, to the same last bit.
+
+        Raises:
+            InputError: an own part cannot be copied.
+        """
+        taken = Snapshot(self._loop, self._vehicles)
+        taken.of = {name: getattr(self, name) for name in _BESIDE}
+        return taken
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back to a moment of this simulation, as often as is wanted; resets do not end that.
+
+        Raises:
+            InputError: it is of another simulation.
+        """
+        if snapshot.of["_load"] is not self._load:
+            raise InputError("restore: the snapshot is of another simulation")
+        snapshot.restore()
+        self._loop, self._vehicles = snapshot.loop, snapshot.vehicles
+        vars(self).update(snapshot.of)
+
     def _loaded(self, seed: int | None) -> Scenario:
         """The scenario with the own parts."""
         scenario: Scenario = self._load(seed=seed)
         given = {part.kind for part in self._own}
         others = tuple(part for part in scenario.parts if part.kind not in given)
-        return replace(scenario, parts=(*others, *self._own))
+        scenario = replace(scenario, parts=(*others, *self._own))
+        if self._start:
+            begin = scenario.file.start.changed(self._start, "start")
+            scenario = replace(scenario, file=replace(scenario.file, start=begin))
+            check_scenario(scenario)
+        return scenario
 
     @property
     def done(self) -> bool:

@@ -26,6 +26,7 @@ from quadsim.sensors.devices import check_faults
 from quadsim.sensors.faults import FaultParams, fault_changes
 from quadsim.sensors.model import set_faults
 from quadsim.sensors.rangefinder import RangefinderParams
+from quadsim.sim.beginning import begin_on_truth
 from quadsim.sim.log import (
     CRASH_REST_NS,
     ERROR,
@@ -40,6 +41,7 @@ from quadsim.sim.log import (
 )
 from quadsim.sim.parts import OwnParts
 from quadsim.sim.scenario import Scenario
+from quadsim.sim.start import ALIGNED
 from quadsim.sim.vehicles import Vehicles
 from quadsim.vehicle.contact.contact import CRASHES
 from quadsim.vehicle.disturbances import (
@@ -194,6 +196,8 @@ class ClosedLoop:
         self._crash_ns = 0
         self._battery_ns = 0  # when the battery next says how it is
         self._lost = 0
+        self._aligns = self._starts_mission = False
+        self._begin_in_air()
         #: Parts of the user's own; None: there are none.
         self.own = OwnParts(self, vehicles, index) if scenario.parts else None
 
@@ -285,6 +289,10 @@ class ClosedLoop:
     def decide(self) -> None:
         """Begin a mission tick: what the mission wishes goes into the state."""
         if self._switches and self.stamp_ns >= self._switches[0] * 1e9:
+            self._switches.pop(0)
+            self._switch()
+        if self._aligns and self._is_aligned():
+            self._aligns = False
             self._switch()
         manager, stamp_ns = self.manager, self.stamp_ns
         odometries = self._odometries if self._odometry_now_ns.item() > 0 else None
@@ -333,11 +341,42 @@ class ClosedLoop:
 
     def _switch(self) -> None:
         """Fly on the truth instead of the estimate, or the other way about."""
-        self._switches.pop(0)
         self.use_truth = not self.use_truth
         self.manager.source_changed()
         source = "truth" if self.use_truth else "estimate"
         self.events.append(Event(self.stamp_ns, OK, "state source", f"flies on the {source}"))
+
+    def _is_aligned(self) -> bool:
+        """Whether the filter beside the truth is as sure as arming asks for."""
+        estimate, arming = self.state.estimate, self.scenario.autopilot.flight.arming
+        p, v, turn = estimate.p_variance, estimate.v_variance, estimate.attitude_variance
+        return estimate.stamp_ns > 0 and all(
+            variance <= limit * limit
+            for variance, limit in (
+                (max(p[0], p[1]), arming.position_sigma_m),
+                (p[2], arming.height_sigma_m),
+                (max(v), arming.velocity_sigma_mps),
+                (max(turn[0], turn[1]), arming.tilt_sigma_rad),
+                (turn[2], arming.yaw_sigma_rad),
+            )
+        )
+
+    def _begin_in_air(self) -> None:
+        """Fly from the first tick on, where the start is in the air, and say how."""
+        start = self.scenario.file.start
+        if not start.is_airborne:
+            return
+        self.events.append(Event(0, OK, "start", start.words(self.use_truth)))
+        self._aligns = start.estimate == ALIGNED and not self.use_truth
+        self.use_truth |= self._aligns
+        if self.use_truth:
+            begin_on_truth(self._states)
+        if start.hovers:
+            ground_m = ground_beneath(
+                self._scene, self.scenario.environment.ground_height_m, self._odometry.p_W[None]
+            )
+            self.manager.begin_in_air(self._odometries, float(ground_m[0]))
+            self._starts_mission = True
 
     def _hand_over_ranges(self) -> None:
         """Give the flight manager the range finder's newest readings."""
@@ -407,6 +446,9 @@ class ClosedLoop:
     def take_off_when_ready(self) -> None:
         """Arm as soon as the checks pass, once, and start the mission."""
         manager = self.manager
+        if self._starts_mission:
+            self._starts_mission = False
+            manager.start()
         if self.held or manager.armed or manager.finished:
             return
         if manager.state == "disarmed" and manager.arm() is None:

@@ -21,7 +21,7 @@ from quadsim.control.parameters import AutopilotParams, FenceParams, FlightParam
 from quadsim.control.reciprocal import GiveWayParams
 from quadsim.estimation.eskf.parameters import ATTITUDES, EXTERNAL, LINEAR, EstimatorParams
 from quadsim.mission.flight.fence import item_places, mission_fault
-from quadsim.mission.formations import Formation, Gather, places
+from quadsim.mission.formations import Formation, Gather
 from quadsim.mission.items import Item, Takeoff, items_from, name_of
 from quadsim.mission.script import Command, commands_from
 from quadsim.mission.swarms import missions_of
@@ -37,6 +37,7 @@ from quadsim.sensors.slot import OUTBOX_SIZE
 from quadsim.sim.criterion import AnyCriterion, PartCriterion, criteria_from
 from quadsim.sim.installation import BelievedParams, as_installed, believed_airframe
 from quadsim.sim.library import Library
+from quadsim.sim.start import ALIGNED, StartParams
 from quadsim.vehicle.disturbances import Disturbance, check_disturbances, disturbances_from
 from quadsim.vehicle.parameters import LoadParams, TetherParams, VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
@@ -114,44 +115,6 @@ def check_mission(
 
 #: Vehicles that one graph can fly.
 MAX_VEHICLES = 1000
-
-
-#: How several vehicles stand: to the south of the first, or in a formation about its place.
-LAYOUTS = ("line", "grid", "circle", "vee")
-
-
-@dataclass(frozen=True)
-class StartParams:
-    """Where the vehicles stand: one alone, or the first of a line; of a formation the middle."""
-
-    x_m: Annotated[float, Spec("east", "m", ge=-1e5, le=1e5)] = 0.0
-    y_m: Annotated[float, Spec("north", "m", ge=-1e5, le=1e5)] = 0.0
-    yaw_deg: Annotated[float, Spec("heading, 0 = east", "deg", ge=-360.0, le=360.0)] = 0.0
-    spacing_m: Annotated[float, Spec("between vehicles", "m", gt=0.0, le=1000.0)] = 5.0
-    layout: Annotated[
-        str, Spec("of several: a line to the south, or a formation", choices=LAYOUTS)
-    ] = "line"
-    positions_m: Annotated[
-        tuple[Vec3, ...],
-        Spec("of each vehicle, on the ground, instead of a layout: x, y, z", "m", ge=-1e5, le=1e5),
-    ] = ()
-    charge: Annotated[float, Spec("of the battery", "1", gt=0.0, le=1.0)] = 1.0
-
-    def poses(self, count: int) -> list[tuple[float, float, float]]:
-        """Give x and y in m and yaw in rad of each of ``count`` vehicles.
-
-        Raises:
-            InputError: fewer positions are given than vehicles.
-        """
-        yaw = math.radians(self.yaw_deg)
-        if self.positions_m:
-            if len(self.positions_m) < count:
-                raise InputError(f"start.positions_m: {len(self.positions_m)} for {count} vehicles")
-            return [(x, y, yaw) for x, y, _ in self.positions_m[:count]]
-        if self.layout == "line":
-            return [(self.x_m, self.y_m - i * self.spacing_m, yaw) for i in range(count)]
-        apart = places(self.layout, count, self.spacing_m, yaw).tolist()
-        return [(self.x_m + x, self.y_m + y, yaw) for x, y in apart]
 
 
 @dataclass(frozen=True)
@@ -573,6 +536,7 @@ def check_scenario(scenario: Scenario) -> None:
     check_disturbances(scenario.disturbances, scenario.vehicle, MAX_VEHICLES, path)
     _check_rates(scenario)
     count = scenario.file.vehicles
+    _check_start(scenario, count)
     poses = scenario.file.start.poses(count)
     for pose, items in zip(poses, scenario.missions(count), strict=True):
         check_mission(
@@ -583,6 +547,22 @@ def check_scenario(scenario: Scenario) -> None:
             scenario.scene,
             pose,
             path,
+        )
+
+
+def _check_start(scenario: Scenario, count: int) -> None:
+    """Refuse a start in which a vehicle cannot be, or that the filter cannot begin with."""
+    start, path = scenario.file.start, scenario.path
+    world = (scenario.environment, scenario.scene, scenario.file.physics)
+    try:
+        start.check(count, scenario.vehicle, *world)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    own = any(part.kind == "estimator" for part in scenario.parts)
+    if start.estimate != ALIGNED and (own or scenario.estimator.filter == LINEAR):
+        raise InputError(
+            f"{path}: start.estimate: {start.estimate} is for the error-state filter alone;"
+            f" allowed here: {ALIGNED}"
         )
 
 

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.base.noise import stream
-from quadsim.base.normals import Words, fill_normals, words_of
+from quadsim.base.normals import Words, draw_normals, fill_normals, words_of
 from quadsim.base.parameters import dtype_of, pack
 from quadsim.control.airframe import pack_airframe
 from quadsim.control.inner_loop import new_inner_loop
 from quadsim.control.position import new_position_control
+from quadsim.estimation.eskf.alignment import KNOWN_WHITE
 from quadsim.estimation.eskf.measurement_buffer import TIMELINE, new_timeline
 from quadsim.estimation.eskf.parameters import LINEAR
 from quadsim.sensors import SENSORS, ahrs
@@ -26,8 +27,10 @@ from quadsim.sensors.error_terms import SensorParams
 from quadsim.sensors.imu import ImuParams
 from quadsim.sensors.magnetometer import MagnetometerParams
 from quadsim.sensors.model import SensorModel, period_ns, start_slot
+from quadsim.sim.beginning import begin_estimate, begin_motion, begin_on_truth
 from quadsim.sim.loop import LOG_ROW, SETUP, STATE, LoopArrays, ticks
 from quadsim.sim.scenario import Scenario
+from quadsim.sim.start import ALIGNED
 from quadsim.vehicle.disturbances import pack_disturbances
 from quadsim.vehicle.start import look_anew, stand
 from quadsim.vehicle.state import P
@@ -212,6 +215,9 @@ class Vehicles:
         self.use_truth = np.zeros(count, np.int64)
         poses = scenario.file.start.poses(count)
         self.noise = WhiteNoise([self._start(i, names[i], poses[i]) for i in range(count)])
+        if not scenario.file.start.is_plain:
+            for i, name in enumerate(names):
+                self._begin(i, name)
         self.outside: list[tuple[Callable[[int], None], Callable[[int], None]]] = []
         self._until_ns = np.zeros(2, np.int64)
         self._flight = LoopArrays(
@@ -257,6 +263,22 @@ class Vehicles:
         state["inner"] = new_inner_loop()
         state["position"] = new_position_control(scenario.autopilot, setup.airframe)
         return sources
+
+    def _begin(self, i: int, name: str) -> None:
+        """Put one that stands into the motion of the start, and tell its filter, as that says."""
+        scenario, one = self.scenario, slice(i, i + 1)
+        start, environment, scene = scenario.file.start, scenario.environment, scenario.scene
+        count = len(self.states)
+        if not start.is_standing:
+            motion = start.motion(i, count, scenario.vehicle, environment, scene)
+            begin_motion(self.states[one], self.setups[one], scene, motion)
+        self.attitude[one]["previous"] = self.states[one]["truth"]
+        if start.estimate != ALIGNED:
+            generator = stream(scenario.file.seed, name, "start")
+            white = draw_normals(generator, KNOWN_WHITE)
+            begin_estimate(self.states[one], start.deviations, white)
+        elif start.is_airborne:
+            begin_on_truth(self.states[one])
 
     def _switch_on(
         self,

@@ -20,6 +20,7 @@ from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import FORMALISMS, PhysicsParams
 from quadsim.vehicle.ropes.suspension import hang
 from quadsim.vehicle.state import P, V
+from quadsim.world.air.atmosphere import STANDARD_GRAVITY_MPS2
 from quadsim.world.air.wind import wind_start
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.ground import standing_surface_m
@@ -130,6 +131,33 @@ def standing_height_m(
 ) -> float:
     """Height of the centre of mass, as of :func:`standing_pose`."""
     return standing_pose(params, environment, scene, pose)[0]
+
+
+def lying_height_m(
+    params: VehicleParams,
+    environment: EnvironmentParams,
+    scene: Scene,
+    place: tuple[float, float],
+    q_WB: Quat,
+) -> float:
+    """Height of the centre of mass over which no point of a turned vehicle is below the ground.
+
+    Args:
+        params: the vehicle.
+        environment: for the flat ground.
+        scene: for the terrain.
+        place: x, y in m.
+        q_WB: attitude.
+    """
+    contact = params.packed_as().contact
+    points_B = ((0.0, 0.0, 0.0), *contact.points_B_m, *contact.hull_B_m)
+    return max(_rooms_m(points_B, q_WB, environment, scene, place))
+
+
+def hover_speed_radps(vehicle: VehicleParams) -> float:
+    """Speed of the rotors of a multirotor in hover, where all give the same thrust."""
+    thrust_N = vehicle.mass_kg * STANDARD_GRAVITY_MPS2 / len(vehicle.rotor_directions)
+    return math.sqrt(thrust_N / vehicle.thrust_coefficient_N_s2)
 
 
 def _ground_m(environment: EnvironmentParams, scene: Scene, x: float, y: float) -> float:

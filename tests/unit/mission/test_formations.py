@@ -14,7 +14,7 @@ from quadsim.mission.items import Goto, Hover, Land, Takeoff, items_from
 from quadsim.mission.reference.legs import rest_duration
 from quadsim.mission.swarms import formation_ways, missions_of, moved
 from quadsim.mission.trajectories.items import Circle, MinimumSnap
-from quadsim.sim.scenario import StartParams
+from quadsim.sim.start import StartParams
 
 FLIGHT = FlightParams()
 

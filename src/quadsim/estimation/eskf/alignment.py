@@ -14,6 +14,7 @@ import math
 from quadsim.base.compiled import Array, kernel
 from quadsim.base.elementary import atan2
 from quadsim.base.parameters import Vec3, new
+from quadsim.base.records import Kinematics
 from quadsim.estimation.eskf.covariance import add_rotated, scaled, shear, shear_scalar, skew
 from quadsim.estimation.eskf.heading import (
     forget_accelerations,
@@ -463,6 +464,65 @@ def start_from_pose(state: Eskf, params: EstimatorParams, q_WS: Quat, noise: Sym
     shear(covariance, state.n, P, THETA, skew((-lever_W[0], -lever_W[1], -lever_W[2])))
     watch_from_here(state, params)
     state.heading.confirmed = 1
+
+
+#: Normal numbers of a start about a known motion: of position, velocity and attitude.
+KNOWN_WHITE = 9
+
+
+@kernel
+def start_known(
+    state: Eskf,
+    params: EstimatorParams,
+    stamp_ns: int,
+    motion: Kinematics,
+    deviations: tuple[float, float, float, float],
+    white: Array,
+) -> None:
+    """Start at once in a motion that somebody knows, or that is drawn about the one he knows.
+
+    Nothing is known of the sensors' biases beyond their deviations at switch-on.
+
+    Args:
+        state: ESKF record that has seen nothing yet.
+        params: packed EstimatorParams.
+        stamp_ns: of the motion.
+        motion: KINEMATICS of ``base_link``, of which p_W, v_W, q_WB and w_B count.
+        deviations: of position in m, velocity in m/s, tilt and heading in rad, of each axis.
+        white: (KNOWN_WHITE,) standard normal numbers; zero: the motion itself.
+    """
+    first_known(state, params, stamp_ns, motion)
+    of_p, of_v, of_tilt, of_yaw = deviations
+    turn = (of_tilt * white[6], of_tilt * white[7], of_yaw * white[8])
+    q_WB, w_B = multiply(exp(turn), quat(motion.q_WB)), vec3(motion.w_B)
+    q_WS = normalize(multiply(q_WB, quat(state.q_BS)))
+    store(state.q_WS, q_WS)
+    store(state.w_S, unrotate(quat(state.q_BS), w_B))
+    imu_B = vec3(params.mount.imu_position_B_m)
+    lever_W, swing_W = rotate(q_WB, imu_B), rotate(q_WB, cross(w_B, imu_B))
+    floor = params.start.tilt_floor_deg * math.pi / 180.0
+    covariance = state.covariance
+    for i in range(3):
+        state.p_W[i] = motion.p_W[i] + lever_W[i] + of_p * white[i]
+        state.v_W[i] = motion.v_W[i] + swing_W[i] + of_v * white[3 + i]
+        covariance[P + i, P + i] = of_p * of_p
+        covariance[V + i, V + i] = of_v * of_v
+        of_axis = of_yaw if i == 2 else of_tilt
+        covariance[THETA + i, THETA + i] = of_axis * of_axis + floor * floor
+    watch_from_here(state, params)
+    state.heading.confirmed = 1
+
+
+@kernel
+def first_known(state: Eskf, params: EstimatorParams, stamp_ns: int, motion: Kinematics) -> None:
+    """Begin the estimate at a stamp that counts as that of an IMU sample, with the field there."""
+    state.stamp_ns = state.imu_stamp_ns = stamp_ns
+    state.imu_count = 1
+    clear(state)
+    q_WS = multiply(quat(motion.q_WB), quat(state.q_BS))
+    store(state.alignment.field_sum_S, unrotate(q_WS, vec3(params.magnetic_field_W_T)))
+    begin_estimate(state, params, False)
+    clear(state)
 
 
 @kernel

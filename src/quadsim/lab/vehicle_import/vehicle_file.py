@@ -19,6 +19,7 @@ from quadsim.lab.vehicle_import.links import MAX_BYTES, read_links
 from quadsim.lab.vehicle_import.parameter_files import read_text
 from quadsim.vehicle.layout import lay_out
 from quadsim.vehicle.parameters import VehicleParams
+from quadsim.vehicle.start import hover_speed_radps
 
 GRAVITY_MPS2 = 9.80665
 #: What no rule can tell of a vehicle.
@@ -218,12 +219,6 @@ def import_vehicle(
         f" {hover_speed_radps(vehicle):.6g} rad/s"
     )
     return text, figures
-
-
-def hover_speed_radps(vehicle: VehicleParams) -> float:
-    """Speed of the rotors of a multirotor in hover, where all give the same thrust."""
-    thrust_N = vehicle.mass_kg * GRAVITY_MPS2 / len(vehicle.rotor_directions)
-    return math.sqrt(thrust_N / vehicle.thrust_coefficient_N_s2)
 
 
 def suite_text(mounts: Sequence[Mount], name: str) -> str:

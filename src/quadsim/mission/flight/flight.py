@@ -425,6 +425,22 @@ class FlightManager:
         self.ground.set_level(p_W[2])
         self.reference.stand()
 
+    def begin_in_air(self, odometries: Any, ground_m: float) -> None:
+        """Hover where the vehicle is, which begins in the air; :meth:`start` begins the mission.
+
+        Args:
+            odometries: (1,) ODOMETRY, the first.
+            ground_m: height in W of the ground beneath, from which heights count.
+        """
+        self.estimate.look(self.now_ns, odometries)
+        self._begin()
+        self.leave_ground()
+        self.ground_m, (x, y) = ground_m, self.home
+        self.ground.set_level(ground_m)
+        self.fence = Fence(self.params.fence, (x, y, ground_m))
+        self.mission.started = True
+        self.enter("hover", "begins in the air")
+
     def climb(self, height_m: float, speed_mps: float = 0.0) -> None:
         """Take off, straight up to a height above the ground here."""
         (x, y, _), _, _, yaw, _ = self.reference.motion()

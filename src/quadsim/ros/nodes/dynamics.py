@@ -45,7 +45,7 @@ from quadsim.ros.simulation.spawned import SimulatedWorld
 from quadsim.sensors.devices import load_suite
 from quadsim.sensors.error_terms import due
 from quadsim.sim.log import ERROR, OK, WARN
-from quadsim.sim.scenario import StartParams
+from quadsim.sim.start import StartParams
 from quadsim.vehicle.disturbances import (
     Disturbance,
     changes,
@@ -198,6 +198,11 @@ class DynamicsNode(QuadsimNode):
         """The vehicles by the node's parameters, but for those that change."""
         count = self.params.count
         start = current(self, StartParams, "start.", changed)
+        if not start.is_plain:
+            raise InputError(
+                "start: z_m, roll_deg, pitch_deg, estimate: the graph starts on level ground with"
+                " an estimator that aligns; quadsim sim and quadsim.Simulation start anywhere"
+            )
         return Fleet(
             current(self, VehicleParams, "", changed),
             current(self, EnvironmentParams, "environment.", changed),
