@@ -500,7 +500,7 @@ def start_known(
     store(state.w_S, unrotate(quat(state.q_BS), w_B))
     imu_B = vec3(params.mount.imu_position_B_m)
     lever_W, swing_W = rotate(q_WB, imu_B), rotate(q_WB, cross(w_B, imu_B))
-    floor = params.start.tilt_floor_deg * math.pi / 180.0
+    floor = TILT_FLOOR_DEG * math.pi / 180.0
     covariance = state.covariance
     for i in range(3):
         state.p_W[i] = motion.p_W[i] + lever_W[i] + of_p * white[i]
