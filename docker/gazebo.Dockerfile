@@ -28,15 +28,16 @@ COPY src src/quadsim/src
 
 # What rosdep knows are Ubuntu's packages; the others are wheels, at the versions of the constraints,
 # and so is what they draw in. Ubuntu's stay as they are: numpy above all, as ROS's messages are built
-# with 1.26 and do not load with numpy 2.
+# with 1.26 and do not load with numpy 2. Its numba is too old and gives way.
 RUN apt-get update \
     && rosdep update --rosdistro jazzy \
-    && rosdep install --from-paths src --ignore-src --default-yes --dependency-types exec \
+    && PIP_BREAK_SYSTEM_PACKAGES=1 rosdep install --from-paths src --ignore-src --default-yes --dependency-types exec \
     && rm -rf /var/lib/apt/lists/* \
     && grep --extended-regexp --ignore-case \
-        '^(allantools|apsw|joblib|lz4|mcap|plotly|pyarrow|pygeomag|rasterio|rosbags|trimesh|zstandard)==' \
+        '^(allantools|apsw|lz4|mcap|numba|plotly|pyarrow|pygeomag|zstandard)==' \
         src/quadsim/constraints.txt >/tmp/wheels.txt \
-    && pip list --format=freeze >/tmp/held.txt \
+    && pip list --format=freeze \
+        | grep --invert-match --regexp='^llvmlite==' --regexp='^numba==' >/tmp/held.txt \
     && sed 's/==.*//; s/[-_.]/[-_.]/g; s/.*/^&==/' /tmp/held.txt >/tmp/names.txt \
     && grep --ignore-case --invert-match --file /tmp/names.txt \
         src/quadsim/constraints.txt >>/tmp/held.txt \

@@ -33,6 +33,7 @@ from quadsim.base.kernel_folder import BASELINES, baseline, set_filled
 from quadsim.base.parameters import new, pack
 from quadsim.base.python_processes import module_command, outside_working_folder
 from quadsim.base.records import MAX_ROTORS, ODOMETRY, SETPOINT, AttitudeCommand
+from quadsim.base.surroundings import need_compiler
 from quadsim.control.airframe import pack_airframe
 from quadsim.control.assisted import (
     assisted_step,
@@ -311,6 +312,10 @@ def write_archive(path: Path) -> None:
 
 def main() -> None:
     """Fill the cache, or write the archive that is asked for."""
+    try:
+        need_compiler()
+    except InputError as error:
+        sys.exit(f"quadsim: error: {error}")
     if len(sys.argv) > 1:
         write_archive(Path(sys.argv[1]))
     else:  # by the time the loop is compiled, its parts come out of the cache

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import socket
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,43 @@ def versions() -> dict[str, str]:
     """Versions that a result depends on."""
     found = {"quadsim": __version__, "python": platform.python_version()}
     return found | {name: v for name in _PACKAGES if (v := installed_version(name))}
+
+
+def misfits() -> list[str]:
+    """Installed packages whose version is none that quadsim needs: one line for each."""
+    try:
+        needs = requires("quadsim") or []
+    except PackageNotFoundError:
+        return []
+    found = []
+    for need in needs:
+        name, limits = re.split(r"(?=[<>=~!;\[ ])", need, maxsplit=1) if ">" in need else (need, "")
+        there = None if "extra ==" in need else installed_version(name)
+        bounds = re.findall(r"(>=|<)([\d.]+)", limits.partition(";")[0])
+        numbers = [(sign, _numbers(bound)) for sign, bound in bounds]
+        if there is not None and any(
+            (_numbers(there) >= bound) != (sign == ">=") for sign, bound in numbers
+        ):
+            wanted = ",".join(sign + bound for sign, bound in bounds)
+            found.append(f"{name} {there}: pip install '{name}{wanted}'")
+    return found
+
+
+def need_compiler() -> None:
+    """Refuse to compile with a Numba that would not come to an end.
+
+    Raises:
+        InputError: naming what is installed, and the remedy.
+    """
+    for line in misfits():
+        if line.startswith("numba "):
+            raise InputError(f"{line} (docs/install.md): its kernels would not compile")
+
+
+def _numbers(version_: str) -> tuple[int, ...]:
+    """The leading numbers of a version."""
+    found = re.match(r"\d+(?:\.\d+)*", version_)
+    return tuple(int(part) for part in found.group().split(".")) if found else ()
 
 
 def machine() -> dict[str, Any]:

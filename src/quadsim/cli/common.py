@@ -303,6 +303,9 @@ def loading(what: str) -> Iterator[None]:
             yield
         return
     from quadsim.base.compile_count import count_compiled, counting_files
+    from quadsim.base.surroundings import need_compiler
+
+    need_compiler()
     from quadsim.precompile import fill_first
 
     what_first = "compiling what a flight needs, once, which takes a minute or two"

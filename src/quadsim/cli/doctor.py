@@ -14,7 +14,14 @@ from typing import Any
 from quadsim._version import __version__
 from quadsim.base.files import share_dir
 from quadsim.base.python_processes import module_command
-from quadsim.base.surroundings import browser, installed_version, load_words, machine, versions
+from quadsim.base.surroundings import (
+    browser,
+    installed_version,
+    load_words,
+    machine,
+    misfits,
+    versions,
+)
 from quadsim.cli.common import finish
 from quadsim.cli.options import AsJson, command
 
@@ -131,6 +138,7 @@ def examine() -> dict[str, Any]:
     kernels = _kernels()
     missing = [name for name, item in required.items() if not item["installed"]]
     problems = [f"{name} is missing: pip install quadsim" for name in missing]
+    problems += [f"{line} (docs/install.md)" for line in misfits()]
     if not python_fits:
         problems.append(f"Python {platform.python_version()}: 3.10 to 3.13 are supported")
     if not kernels["writable"]:

@@ -34,6 +34,8 @@ from rclpy.utilities import remove_ros_args
 
 from quadsim.base.compile_count import count_compiled
 from quadsim.base.errors import InputError, QuadsimError
+from quadsim.base.kernel_folder import is_filled
+from quadsim.base.surroundings import need_compiler
 from quadsim.ros.runtime.dds_environment import release, set_dds_environment
 from quadsim.ros.runtime.domain import leaving
 from quadsim.ros.runtime.intra_process import share_context
@@ -293,6 +295,8 @@ def run(
     set_dds_environment()
     with stop_on_signals(stop, making):
         try:
+            if not is_filled():
+                need_compiler()
             with secured():
                 context = new_context(domain, args)
                 try:
