@@ -68,6 +68,15 @@ def test_a_swarm_is_steered_reset_and_says_what_the_closed_loop_computes(bench):
 
     for _ in range(100):  # the filter wants a second, the checks of arming another
         node._step()
+    moved = []
+    outputs._transforms.publish = lambda stamp_ns, poses: moved.append((stamp_ns, poses))
+    for _ in range(5):  # at 10 Hz
+        node._step()
+    ((stamp_ns, poses),) = moved
+    assert 0 <= node.stamp_ns - stamp_ns <= 100_000_000
+    assert sorted(poses) == [f"quad{i}/base_link" for i in range(1, 7)]
+    for i, (p_W, _) in enumerate(poses.values()):
+        np.testing.assert_allclose(p_W, node.swarm.loops[i].state["truth"]["p_W"][0], atol=0.2)
     goal = bench.node.create_publisher(PoseStamped, "/quad2/command_pose", 10)
     call = partial(bench.call, SetBool)
     told = bench.heard(topics.EVENTS.message, "/quad2/events", topics.EVENTS.wanted)

@@ -30,6 +30,7 @@ from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.simulation.simulated_time import SimulatedTime
 from quadsim.ros.simulation.spawned import SimulatedWorld
 from quadsim.ros.swarm.crazyswarm import Crazyswarm
+from quadsim.ros.swarm.log import SwarmLog
 from quadsim.ros.swarm.outputs import SwarmOutputs
 from quadsim.sim.closed_loop import TICK_HZ
 from quadsim.sim.log import ERROR, OK, WARN
@@ -45,6 +46,8 @@ ROOM_S = 1.0
 AT_ONCE_S = 1e-4
 #: Ticks between two looks at a mission's status, where nothing has happened.
 STATUS_TICKS = 10
+#: And between two looks at what is to be logged.
+LOG_TICKS = 50
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,7 @@ class SwarmNode(QuadsimNode):
         self._datum = self.offer(topics.DATUM)
         self.namespaces = vehicle_namespaces(self._count)
         self._outputs = SwarmOutputs(self, self.namespaces, scenario, self.params.publish)
+        self._log = SwarmLog()
         self._commands = [
             VehicleCommands(self, namespace, self.params.steered) for namespace in self.namespaces
         ]
@@ -259,10 +263,20 @@ class SwarmNode(QuadsimNode):
         if self._crazyswarm is not None:
             self._crazyswarm.publish(self.stamp_ns, TICK_NS)
         self._ticks += 1
+        if self._ticks % LOG_TICKS == 0:
+            self._write_log()
         for i, (commands, loop) in enumerate(zip(self._commands, swarm.loops, strict=True)):
             if loop.events or (self._ticks + i) % STATUS_TICKS == 0:
                 events, loop.events = loop.events, []
+                self._log.take(self.namespaces[i].strip("/"), events)
                 commands.tell(events)
+
+    def _write_log(self) -> None:
+        for level, line in self._log.lines():
+            if level >= ERROR:
+                self.get_logger().error(line)
+            else:
+                self.get_logger().info(line)
 
     # ---- health --------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rclpy.event_handler import PublisherEventCallbacks
 
 from quadsim.ros.graph.vehicles import frame_prefix
+from quadsim.ros.messages.transforms import WorldTransforms
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.topics import Topic, full_name
 from quadsim.sensors.error_terms import due
@@ -91,8 +92,9 @@ class SwarmOutputs:
     def __init__(
         self, node: Any, namespaces: Sequence[str], scenario: Scenario, level: str
     ) -> None:
-        bodies = [frame_prefix(namespace) + "base_link" for namespace in namespaces]
-        motions = [samples.odometry_messages(body).template for body in bodies]
+        self._bodies = [frame_prefix(namespace) + "base_link" for namespace in namespaces]
+        self._transforms = WorldTransforms(node, "map")
+        motions = [samples.odometry_messages(body).template for body in self._bodies]
         references = [samples.reference_messages().template] * len(namespaces)
         self._truth = VehiclesTopic(node, namespaces, topics.TRUTH, motions)
         self._estimate = VehiclesTopic(node, namespaces, topics.ODOMETRY, motions)
@@ -137,7 +139,7 @@ class SwarmOutputs:
         return sum(batch.count for batch in batches) + self._fix_count
 
     def wish(self, swarm: Swarm, before_ns: int, begun_ns: int) -> None:
-        """Publish where the missions want the vehicles, of a tick that was decided, when it is due.
+        """Publish where vehicles are, and missions want them, of a tick decided, when it is due.
 
         Args:
             swarm: the vehicles.
@@ -146,6 +148,12 @@ class SwarmOutputs:
         """
         if not due(REFERENCE_PERIOD_NS, before_ns, swarm.stamp_ns):
             return
+        poses = {}
+        for body, loop in zip(self._bodies, swarm.loops, strict=True):
+            odometry = loop.state.odometry
+            if odometry.stamp_ns:
+                poses[body] = (odometry.p_W, odometry.q_WB)
+        self._transforms.publish(swarm.stamp_ns + begun_ns, poses)
         vehicles, rows = swarm.references()
         half, zero = 0.5 * rows[:, 3], np.zeros(len(rows))
         self._reference.publish(
