@@ -97,6 +97,16 @@ def test_legs_climb_and_sink_at_their_own_limits():
         assert fastest == pytest.approx(limit, rel=1e-3)
 
 
+def test_land_on_the_ground_stops_the_motors():
+    flight = Flight((Takeoff(),))
+    flight.tick()
+    assert flight.manager.arm() is None
+    assert flight.state == "armed"
+    assert flight.manager.land() is None
+    assert flight.state == "disarmed"
+    assert flight.manager.land() == "not while disarmed"
+
+
 def test_low_thrust_in_a_fast_descent_is_no_touch_down():
     flight = Flight((Takeoff(height_m=10.0),)).take_off()
     flight.manager.land()

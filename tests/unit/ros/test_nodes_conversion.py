@@ -345,6 +345,12 @@ def test_wrench_is_force_in_the_world_and_torque_in_the_body():
     message.header.frame_id = "elsewhere"
     with pytest.raises(MessageError, match="elsewhere"):
         command_messages.wrench_of(message, NORTH)
+    message.header.frame_id = "map"
+    for axis in (message.wrench.force, message.wrench.torque):
+        axis.z = 1e308  # finite, but no physics goes on with it
+        with pytest.raises(MessageError, match="at most 1e\\+06"):
+            command_messages.wrench_of(message, NORTH)
+        axis.z = 0.0
 
 
 def test_a_path_is_a_mission_with_take_off_and_landing():

@@ -318,7 +318,9 @@ class FlightManager:
         return None
 
     def land(self) -> str | None:
-        """Stop and land here."""
+        """Stop and land here; on the ground, stop the motors."""
+        if self.armed and not self.flying:
+            return self.disarm()
         if not self.flying or self.state in states.LANDINGS:
             return f"not while {self.state}"
         self.suspend()

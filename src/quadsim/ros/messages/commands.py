@@ -23,6 +23,8 @@ from quadsim.ros.runtime import topics
 
 #: Commanded places, and speeds (rates, accelerations) in SI units, are refused beyond these.
 FARTHEST_M, FASTEST = 1e6, 1e4
+#: Likewise forces in N and torques in N m.
+MOST_WRENCH = 1e6
 
 
 def read_attitude_command(message: MultiDOFJointTrajectory, command: Any) -> None:
@@ -178,11 +180,12 @@ def wrench_of(message: Any, q_WB: Any) -> tuple[Vec3, Vec3]:
     """Force in the world's and torque in the body's axes of a WrenchStamped in either frame.
 
     Raises:
-        MessageError: another frame, or a number is missing.
+        MessageError: another frame, a number is missing or is no vehicle's.
     """
     f, t = xyz(message.wrench.force), xyz(message.wrench.torque)
     if not all(map(math.isfinite, (*f, *t))):
         raise MessageError("a number in it is not finite")
+    _refuse_large((*f, *t), MOST_WRENCH, "N or N m")
     frame = message.header.frame_id
     if frame == "map":
         return f, unrotate(quat(q_WB), t)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError
-from quadsim.base.levels import WARN
+from quadsim.base.levels import OK, WARN
 from quadsim.base.parameters import Spec
 from quadsim.base.records import KINEMATICS
 from quadsim.ros.gazebo.services import SERVICES, CommandMover, ModelMover
@@ -117,6 +117,9 @@ class GazeboViewNode(QuadsimNode):
                 self._mover = CommandMover(self.params.world, self._model)
                 words += f"; taking {self._mover.names[0]}, a few poses a second"
                 self._waits_since_s = now_s
+                self.get_logger().info(words)  # it may work by this
+                self.tell_event(OK, "gazebo", words)
+                return
         self.get_logger().warning(words)
         self.tell_event(WARN, "gazebo", words)
 

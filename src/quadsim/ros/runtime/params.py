@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar, get_origin
 
-import numpy as np
 from rcl_interfaces.msg import (
     FloatingPointRange,
     IntegerRange,
@@ -70,10 +69,8 @@ def descriptor(leaf: Leaf, when: str = "") -> ParameterDescriptor:
     if leaf.kind is float and (low, high) != (None, None):
         first, last = -math.inf if low is None else low, math.inf if high is None else high
         result.floating_point_range = [
-            FloatingPointRange(
-                from_value=float(first if spec.gt is None else np.nextafter(first, math.inf)),
-                to_value=float(last if spec.lt is None else np.nextafter(last, -math.inf)),
-            )
+            # closed: that an end is not allowed is in the words, and checked by ourselves
+            FloatingPointRange(from_value=float(first), to_value=float(last))
         ]
     if leaf.kind is int and (low, high) != (None, None):
         least = -INT64_MAX if low is None else int(low) + (spec.gt is not None)
