@@ -307,3 +307,17 @@ def test_a_csvs_ragged_rows_and_a_mats_cells_are_counted(tmp_path):
     path.with_name("flight.mat.columns.yaml").write_text(beside.replace("[x]", "['1', '1', '1']"))
     with open_bag(path) as bag:
         assert "cells (no matrix of numbers)" in "\n".join(unread_notes(bag))
+
+
+def test_a_ulog_in_which_pyulog_turns_in_circles_ends(tmp_path):
+    """A message of type 0 that claims 257 bytes where 3 are left: it seeks back, and again."""
+    pytest.importorskip("pyulog")
+    key = b"char[231] sys_name"
+    body = bytes([len(key)]) + key + b"x" * 231
+    path = tmp_path / "circles.ulg"
+    path.write_bytes(
+        b"ULog\x01\x12\x35\x01" + struct.pack("<Q", 0) + struct.pack("<Hc", 40, b"B") + bytes(40)
+        + struct.pack("<Hc", len(body), b"I") + body + b"\x01\x01\x00abc"
+    )  # fmt: skip
+    with pytest.raises(InputError, match="no message in this PX4 ULog"):
+        format_of(path).read(path)
