@@ -321,3 +321,18 @@ def test_a_ulog_in_which_pyulog_turns_in_circles_ends(tmp_path):
     )  # fmt: skip
     with pytest.raises(InputError, match="no message in this PX4 ULog"):
         format_of(path).read(path)
+
+
+def test_a_height_above_the_ellipsoid_that_is_never_set_gives_way_to_that_above_sea(tmp_path):
+    """PX4's simulation before 1.12."""
+    writer, path = UlogWriter(), tmp_path / "sitl.ulg"
+    writer.topic(
+        "vehicle_gps_position", "int32_t lat;int32_t lon;int32_t alt;int32_t alt_ellipsoid;"
+        "float s_variance_m_s;uint8_t fix_type;float eph;float epv;float vel_n_m_s;"
+        "float vel_e_m_s;float vel_d_m_s;bool vel_ned_valid", "4ifB5f?",
+        [473_977_420, 85_455_940, 488_123, 0, 0.1, 3, 1.0, 1.0, 0.0, 0.0, 0.0, True],
+    )  # fmt: skip
+    writer.write(path)
+    blocks, notes, _ = read(path)
+    assert blocks["gps/fix"]["height_m"] == pytest.approx(np.full(20, 488.123))
+    assert "alt_ellipsoid is always 0" in notes
