@@ -70,6 +70,14 @@ _GPS_ZERO_S, _WEEK_S = 315_964_800, 604_800
 Table = tuple[Stamps, Array]
 
 
+class _Formats(dict[int, Any]):
+    """Formats of messages with a head; pymavlink's index of shorter ones would never end."""
+
+    def __setitem__(self, number: int, value: Any) -> None:
+        if value.len >= len(_BINARY):
+            super().__setitem__(number, value)
+
+
 class _Gathering:
     """Rows of what is wanted, and what of the log is not."""
 
@@ -170,7 +178,12 @@ def _gathered(path: Path, log: LogFile) -> dict[str, Table]:
             kind = readers.DFReader_binary if binary else readers.DFReader_text
             # the messages' own times are taken: those that pymavlink makes need weeks and dates;
             # its index in C complains to the terminal itself
-            instead = {"init_clock": lambda self: None, "init_arrays_fast": kind.init_arrays}
+
+            def index(self: Any, **_: Any) -> None:
+                self.formats = _Formats(self.formats)
+                kind.init_arrays(self)
+
+            instead = {"init_clock": lambda self: None, "init_arrays_fast": index}
             reader = type("Reader", (kind,), instead)(str(path))
             while (message := reader.recv_match(type=[*_WANTED, "MSG"])) is not None:
                 gathering.take(message)

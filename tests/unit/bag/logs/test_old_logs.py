@@ -336,3 +336,17 @@ def test_a_height_above_the_ellipsoid_that_is_never_set_gives_way_to_that_above_
     blocks, notes, _ = read(path)
     assert blocks["gps/fix"]["height_m"] == pytest.approx(np.full(20, 488.123))
     assert "alt_ellipsoid is always 0" in notes
+
+
+def test_a_format_of_no_length_does_not_keep_the_index_where_it_is(tmp_path):
+    """A damaged FMT says that its messages have 0 bytes: pymavlink would index them for ever."""
+    pytest.importorskip("pymavlink")
+    writer, path = DataFlashWriter(), tmp_path / "damaged.bin"
+    writer.message(1, "BARO", "Qf", "TimeUS,Press", [95000.0])
+    whole = writer.data
+    writer.message(2, "IMU", "Qf", "TimeUS,GyrX", [0.0])
+    bad = bytearray(writer.data[len(whole) :])
+    bad[4] = 0
+    path.write_bytes(whole + bytes(bad))
+    blocks, _, _ = read(path)
+    assert len(blocks["imu/static_pressure"]) == 20
