@@ -59,6 +59,10 @@ TERRAIN = [  # GeoTIFF
 UI = [
     "nicegui>=3.11,<4",
 ]
+GYM = [
+    "gymnasium>=1.1",  # the first whose vector environments say how they begin anew
+    "pettingzoo>=1.24",
+]
 BROWSER = [  # tests of quadsim ui in Debian's chromium
     "playwright>=1.40",
 ]
@@ -74,6 +78,7 @@ TEST = [
     *CLUSTER,
     *DOCS,
     *FIRMWARE,
+    *GYM,
     *TERRAIN,
     'evo>=1.38 ; python_version >= "3.11"',  # trajectory errors to compare with
     *UI,
@@ -173,6 +178,7 @@ setup(
         "lab": LAB,
         "terrain": TERRAIN,
         "ui": UI,
+        "gym": GYM,
         "cluster": CLUSTER,
         "browser": BROWSER,
         "docs": DOCS,

@@ -17,6 +17,8 @@ EXTRAS = {
     "allantools": ("allantools", "lab"),
     "pyarrow": ("pyarrow", "lab"),
     "rasterio": ("rasterio", "terrain"),
+    "gymnasium": ("gymnasium", "gym"),
+    "pettingzoo": ("pettingzoo", "gym"),
     "distributed": ("dask", "cluster"),
 }
 

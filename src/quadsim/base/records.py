@@ -116,13 +116,15 @@ class AttitudeCommand(Record):
 
     Roll and pitch of q_WB count, its yaw is ignored; yaw_rate about the vertical in rad/s;
     thrust is the collective specific thrust along body z in m/s^2, exactly 0 meaning "stop the
-    motors".
+    motors". Body rates are wanted instead of the attitude by policies alone.
     """
 
     stamp_ns: int
     q_WB: Quaternion
     yaw_rate: float
     thrust: float
+    by_rates: int  # 1: body rates are wanted instead, in rad/s
+    w_B: Vector
 
 
 ATTITUDE_COMMAND = dtype_of(AttitudeCommand)

@@ -219,7 +219,9 @@ def attitude_control(
         reset_attitude_control(state)
         equal_speeds(airframe, command.thrust * airframe.mass_kg, rotor_speeds)
         return
-    w_wanted = wanted_rates(params, quat(odometry.q_WB), quat(command.q_WB), command.yaw_rate)
+    w_wanted = vec3(command.w_B)
+    if command.by_rates == 0:
+        w_wanted = wanted_rates(params, quat(odometry.q_WB), quat(command.q_WB), command.yaw_rate)
     least, most = thrust_limits(params.attitude.thrust_reserve, airframe)
     thrust_N = airframe.mass_kg * min(max(command.thrust, least), most)
     if airframe.kind == HELICOPTER:

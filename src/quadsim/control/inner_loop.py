@@ -162,7 +162,7 @@ def _receive_odometry(
 @kernel
 def _receive_command(state: InnerLoop, command: AttitudeCommand, age_s: float, dt_s: float) -> None:
     """Keep a whole command; see :func:`_receive_odometry`."""
-    total = abs(command.thrust) + abs(command.yaw_rate)
+    total = abs(command.thrust) + abs(command.yaw_rate) + size(command.w_B)
     if not (is_attitude(command.q_WB) and is_within_limits(total) and math.isfinite(age_s)):
         state.command_age_s += dt_s
         return
@@ -170,6 +170,8 @@ def _receive_command(state: InnerLoop, command: AttitudeCommand, age_s: float, d
     state.command.stamp_ns = command.stamp_ns
     state.command.thrust = command.thrust
     state.command.yaw_rate = command.yaw_rate
+    state.command.by_rates = command.by_rates
+    store(state.command.w_B, vec3(command.w_B))
     store(state.command.q_WB, normalize(quat(command.q_WB)))
 
 
@@ -278,7 +280,7 @@ def _descend(
     body_z = rotate(quat(odometry.q_WB), (0.0, 0.0, 1.0))
     least, most = thrust_limits(params.attitude.thrust_reserve, airframe)
     command.thrust = along_body_z(force, body_z[2], least, most)
-    command.yaw_rate = 0.0
+    command.yaw_rate, command.by_rates = 0.0, 0
     store(command.q_WB, (1.0, 0.0, 0.0, 0.0))
     _fly(state, params, airframe, dt_s, rotor_speeds)
     still = abs(v_up) < STILL_SHARE * DESCENT_MPS
@@ -309,7 +311,7 @@ def _act(
             coasts = is_within_limits(size(state.gyro_B))
             least, most = thrust_limits(params.attitude.thrust_reserve, airframe)
             state.command.thrust = along_body_z(thrust, cosine, least, most) if coasts else thrust
-            state.command.yaw_rate = 0.0
+            state.command.yaw_rate, state.command.by_rates = 0.0, 0
             store(state.command.q_WB, (1.0, 0.0, 0.0, 0.0))
             _fly(state, params, airframe, dt_s, rotor_speeds)
             return phase

@@ -65,12 +65,13 @@ class WhiteNoise:
         vehicles: the devices of each vehicle; all vehicles have the same, at the same rates.
 
     Attributes:
+        sources: those that were given.
         white: (N, rows, width) for each device, refilled in place.
         used: (N, devices) rows of each that are used up; who uses them counts here.
     """
 
     def __init__(self, vehicles: Sequence[Sequence[NoiseSource]]) -> None:
-        self._vehicles = vehicles
+        self.sources = vehicles
         self._words = [[words_of(of.generator) for of in sources] for sources in vehicles]
         self.white = tuple(
             np.zeros((len(vehicles), BLOCK_NS // of.period_ns + 2 if of.period_ns else 0, of.width))
@@ -89,7 +90,7 @@ class WhiteNoise:
         if until_ns <= self._drawn_ns:
             return
         drawn_ns = stamp_ns + BLOCK_NS
-        for vehicle, sources in enumerate(self._vehicles):
+        for vehicle, sources in enumerate(self.sources):
             for k, (_, every_ns, width) in enumerate(sources):
                 if every_ns == 0 or width == 0:
                     continue

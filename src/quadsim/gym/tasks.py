@@ -1,0 +1,281 @@
+"""Tasks: where episodes begin, what is wanted, what it is worth, and when it is over."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.base.compiled import Array
+from quadsim.base.errors import InputError
+from quadsim.gym.view import Beginning, View, euler_quaternions
+
+
+class Task:
+    """A task; each method is given all vehicles at once, as arrays.
+
+    An own one is a subclass that changes what differs. Its reward is a sum over the episode.
+
+    Attributes:
+        episode_s: after which an episode is cut off.
+        memory: numbers that it keeps of each episode.
+        rays: distances around that it sees, in the level plane.
+        reach_m: of them.
+        scenario: that it is flown in, where none is named.
+        changes: dotted keys that are set in that.
+        features_count: numbers of :meth:`features`.
+    """
+
+    episode_s = 10.0
+    memory = 0
+    rays = 0
+    reach_m = 10.0
+    scenario = "hover"
+    changes: Mapping[str, Any] = {}
+    features_count = 0
+    #: Farther from the goal it is lost, m.
+    lost_m = 8.0
+
+    def begin(self, start: Beginning) -> None:
+        """Put vehicles where episodes begin; here about (0, 0, 5), level and slow."""
+        start.motions["p_W"] = np.array([0.0, 0.0, 5.0]) + start.uniform(-1.0, 1.0, 3)
+        start.motions["v_W"] = 0.3 * start.normal(3)
+
+    def goal(self, view: View) -> Array:
+        """(N, 3) where a vehicle shall be now, in W; here (0, 0, 5)."""
+        return np.broadcast_to([0.0, 0.0, 5.0], view.p_W.shape)
+
+    def features(self, view: View) -> Array:
+        """(N, features_count) what a policy sees beside motion and goal, about 1 in size."""
+        return np.zeros((len(view.p_W), 0))
+
+    def reward(self, view: View) -> Array:
+        """(N,) of a step: up to 1 at the goal, slow and level."""
+        near = np.exp(-0.5 * view.error_m)
+        slow = np.exp(-0.2 * np.linalg.norm(view.v_W, axis=1))
+        spin = np.square(view.w_B).sum(axis=1)
+        level = 0.5 * (1.0 + view.up)
+        return near * (0.4 + 0.3 * slow + 0.3 * level) - 0.002 * spin - 0.02 * view.effort
+
+    def terminated(self, view: View) -> NDArray[np.bool_]:
+        """(N,) whether an episode is over for good; a motion that is not finite always is."""
+        return view.crashed | (view.error_m > self.lost_m)
+
+
+class Hover(Task):
+    """Hover at (0, 0, 5) from any attitude, also upside down, turning and falling."""
+
+    lost_m = 12.0
+
+    def begin(self, start: Beginning) -> None:
+        """Any attitude, up to 3 m away, some 2 m/s and 2 rad/s."""
+        start.motions["p_W"] = np.array([0.0, 0.0, 7.0]) + start.uniform(-2.0, 2.0, 3)
+        start.motions["q_WB"] = start.attitudes()
+        start.motions["v_W"] = start.normal(3)
+        start.motions["w_B"] = start.normal(3)
+
+
+class Reach(Task):
+    """Fly to a place up to 5 m away, and stay there."""
+
+    memory = 3
+    lost_m = 15.0
+
+    def begin(self, start: Beginning) -> None:
+        """About (0, 0, 5), with a goal of its own."""
+        super().begin(start)
+        start.memory[:] = np.array([0.0, 0.0, 6.0]) + start.uniform(-1.0, 1.0, 3) * [4.0, 4.0, 2.0]
+
+    def goal(self, view: View) -> Array:
+        """The place."""
+        return view.memory
+
+
+class Trajectory(Task):
+    """Follow a lying eight, 6 m long, once in 6 s; features are where it will be, 0.3 s apart."""
+
+    features_count = 9
+    period_s = 6.0
+
+    def at(self, time_s: Array) -> Array:
+        """(N, 3) where it shall be at a time (lemniscate of Gerono)."""
+        angle = 2.0 * math.pi * time_s / self.period_s
+        east, north = 3.0 * np.sin(angle), 1.5 * np.sin(2.0 * angle)
+        return np.stack([east, north, np.full_like(east, 5.0)], axis=1)
+
+    def goal(self, view: View) -> Array:
+        """Where the eight is now."""
+        return self.at(view.time_s)
+
+    def features(self, view: View) -> Array:
+        """Three places ahead, from the goal, over 5 m."""
+        ahead = [self.at(view.time_s + k * 0.3) - view.goal_W for k in (1, 2, 3)]
+        return np.concatenate(ahead, axis=1) / 5.0
+
+    def reward(self, view: View) -> Array:
+        """Up to 1 on the eight."""
+        return np.exp(-view.error_m) - 0.002 * np.square(view.w_B).sum(axis=1) - 0.02 * view.effort
+
+
+class Race(Task):
+    """Fly through four gates, 1.5 m wide, round and round; features say how a gate stands."""
+
+    memory = 2  # the next gate; whether the last step went through one
+    features_count = 6
+    episode_s = 15.0
+    lost_m = 20.0
+    #: Centres, and the directions of flight through them.
+    gates_W = np.array([[4.0, 0.0, 5.0], [0.0, 4.0, 6.0], [-4.0, 0.0, 5.0], [0.0, -4.0, 4.0]])
+    through_W = np.array([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [1.0, 0.0, 0.0]])
+    radius_m = 0.75
+
+    def begin(self, start: Beginning) -> None:
+        """Before one of the gates, facing through it."""
+        gate = (4.0 * start.uniform(0.0, 1.0)[:, 0]).astype(int)
+        at, along = self.gates_W[gate], self.through_W[gate]
+        start.memory[:, 0] = gate
+        start.motions["p_W"] = at - 2.0 * along + 0.3 * start.normal(3)
+        yaw = np.arctan2(along[:, 1], along[:, 0])
+        start.motions["q_WB"] = euler_quaternions(0.0 * yaw, 0.0 * yaw, yaw)
+
+    def goal(self, view: View) -> Array:
+        """Centre of the next gate; a gate that was flown through is behind."""
+        gate = view.memory[:, 0].astype(int)
+        off = view.p_W - self.gates_W[gate]
+        along = (off * self.through_W[gate]).sum(axis=1)
+        aside = np.linalg.norm(off - along[:, None] * self.through_W[gate], axis=1)
+        passed = (along > 0.0) & (along < 1.0) & (aside < self.radius_m)
+        view.memory[:, 0] = np.where(passed, (gate + 1) % len(self.gates_W), gate)
+        view.memory[:, 1] = passed
+        return self.gates_W[view.memory[:, 0].astype(int)]
+
+    def features(self, view: View) -> Array:
+        """Direction through the next gate; from there to the one behind it, over 10 m."""
+        gate = view.memory[:, 0].astype(int)
+        after = self.gates_W[(gate + 1) % len(self.gates_W)]
+        return np.concatenate([self.through_W[gate], (after - view.goal_W) / 10.0], axis=1)
+
+    def reward(self, view: View) -> Array:
+        """10 for a gate, and the speed towards the next one."""
+        away = np.maximum(view.error_m, 1e-6)
+        closing = (view.v_W * (view.goal_W - view.p_W)).sum(axis=1) / away
+        spin = np.square(view.w_B).sum(axis=1)
+        return 10.0 * view.memory[:, 1] + 0.1 * closing - 0.002 * spin - 10.0 * view.crashed
+
+
+class Land(Task):
+    """Come down on a pad that moves on a circle, at its speed; the pad is a place, no body.
+
+    Nothing carries the vehicle there: an episode ends well within 0.3 m of the pad, no faster than
+    0.5 m/s against it.
+    """
+
+    memory = 2  # radius in m and rate in rad/s of the pad's circle
+    features_count = 3
+    episode_s = 15.0
+    height_m = 1.0
+
+    def begin(self, start: Beginning) -> None:
+        """About (0, 0, 5); a pad of its own."""
+        super().begin(start)
+        start.memory[:] = start.uniform(np.array([1.0, 0.1]), np.array([3.0, 0.5]), 2)
+
+    def pad(self, view: View) -> tuple[Array, Array]:
+        """(N, 3) place and velocity of the pad."""
+        radius, rate = view.memory.T
+        angle, zero = rate * view.time_s, np.zeros_like(rate)
+        c, s = radius * np.cos(angle), radius * np.sin(angle)
+        p_W = np.stack([c, s, zero + self.height_m], axis=1)
+        return p_W, np.stack([-rate * s, rate * c, zero], axis=1)
+
+    def goal(self, view: View) -> Array:
+        """The pad."""
+        return self.pad(view)[0]
+
+    def features(self, view: View) -> Array:
+        """Velocity of the pad, over 5 m/s."""
+        return self.pad(view)[1] / 5.0
+
+    def landed(self, view: View) -> NDArray[np.bool_]:
+        """(N,) whether it is on the pad, no faster than that allows."""
+        speed = np.linalg.norm(view.v_W - self.pad(view)[1], axis=1)
+        found: NDArray[np.bool_] = (view.error_m < 0.3) & (speed < 0.5) & (view.up > 0.9)
+        return found
+
+    def reward(self, view: View) -> Array:
+        """50 on the pad; before that up to 1 near it, at its speed."""
+        speed = np.linalg.norm(view.v_W - self.pad(view)[1], axis=1)
+        return np.exp(-0.5 * view.error_m - 0.3 * speed) + 50.0 * self.landed(view)
+
+    def terminated(self, view: View) -> NDArray[np.bool_]:
+        """On the pad, or lost."""
+        return self.landed(view) | super().terminated(view)
+
+
+class Forest(Task):
+    """Fly 40 m east through a forest by sixteen ranges around, as a level lidar has them."""
+
+    rays = 16
+    memory = 1  # how far east it was
+    episode_s = 30.0
+    lost_m = 50.0
+    changes: Mapping[str, Any] = {"world": "forest"}
+
+    def begin(self, start: Beginning) -> None:
+        """On the western edge, level."""
+        start.motions["p_W"] = np.array([-20.0, 0.0, 2.0]) + start.uniform(-1.0, 1.0, 3) * [1, 3, 0]
+        start.memory[:, 0] = start.motions["p_W"][:, 0]
+
+    def goal(self, view: View) -> Array:
+        """Behind the forest."""
+        return np.broadcast_to([20.0, 0.0, 2.0], view.p_W.shape)
+
+    def reward(self, view: View) -> Array:
+        """1 for each metre gained, less where a trunk is near; 20 lost in a crash."""
+        gained = np.maximum(view.p_W[:, 0] - view.memory[:, 0], 0.0)
+        view.memory[:, 0] += gained
+        near = np.maximum(1.0 - view.rays_m.min(axis=1), 0.0)
+        return gained - 0.2 * near - 0.02 * view.effort - 20.0 * view.crashed
+
+    def terminated(self, view: View) -> NDArray[np.bool_]:
+        """Through, or lost."""
+        return (view.p_W[:, 0] > self.goal(view)[:, 0]) | super().terminated(view)
+
+
+TASKS: dict[str, type[Task]] = {
+    task.__name__.lower(): task for task in (Hover, Reach, Trajectory, Race, Land, Forest)
+}
+
+
+def task_of(task: str | Task | type[Task]) -> Task:
+    """A task by its name, or the one that is given.
+
+    Raises:
+        InputError: no such task.
+    """
+    if isinstance(task, Task):
+        return task
+    if isinstance(task, type) and issubclass(task, Task):
+        return task()
+    if not isinstance(task, str) or task.lower() not in TASKS:
+        raise InputError(f"task: {task!r}; allowed: {', '.join(TASKS)}, or a quadsim.gym.Task")
+    return TASKS[task.lower()]()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What an action of 1 asks for, and what -1 does: the reverse, of thrusts and speeds the least.
+
+    Attributes:
+        rate_radps: of body rates and of the yaw rate.
+        tilt_rad: of roll and pitch.
+        speed_mps: of a velocity along each axis.
+    """
+
+    rate_radps: float = 6.0
+    tilt_rad: float = 0.6
+    speed_mps: float = 5.0

@@ -1,0 +1,517 @@
+"""Many worlds at once, each with the compiled closed loop that a single flight has.
+
+Nothing of a world reaches another one: its bits are those it has alone. Worlds begin from units,
+vehicles whose devices were switched on beforehand, and threads share them.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quadsim.base.compiled import Array, Record, Records, kernel, threaded
+from quadsim.base.elementary import cos, sin
+from quadsim.base.errors import InputError
+from quadsim.base.normals import fill_normals
+from quadsim.base.parameters import dtype_of
+from quadsim.base.records import KINEMATICS, MODE_VELOCITY, Kinematics, Odometry
+from quadsim.estimation.eskf.alignment import KNOWN_WHITE
+from quadsim.estimation.eskf.parameters import LINEAR
+from quadsim.geometry.rotation import quat, yaw_of
+from quadsim.geometry.vector import vec3
+from quadsim.sim.beginning import begin_estimate, begin_motion, begin_on_truth
+from quadsim.sim.loop import (
+    LOG_ROW,
+    MOTORS_OUTSIDE,
+    SETUP,
+    STATE,
+    LoopArrays,
+    LoopState,
+    Setup,
+    advance_vehicles,
+    is_running,
+)
+from quadsim.sim.scenario import Scenario
+from quadsim.sim.vehicles import Vehicles
+from quadsim.vehicle.contact.contact import CRASHES
+from quadsim.vehicle.faults import fault_words
+from quadsim.world.scene.scene import Scene, cast_ray
+
+Words = NDArray[np.uint64]
+
+#: What an action is.
+ACTIONS = ("rotor_speeds", "thrusts", "rates", "attitude", "velocity")
+ROTOR_SPEEDS, THRUSTS, RATES, ATTITUDE, VELOCITY = range(5)
+#: Normal numbers that a world draws for each beginning, beside those of its estimate.
+DRAWN = 24
+#: A reading that is older counts as that old, s.
+OLDEST_S = 10.0
+#: Fields whose content counts only as far as counters beside them say; they are never copied.
+_RINGS = ("snapshots", "innovations", "events", "samples", "arrival_ns")
+#: Worlds that a thread takes at once: at least so many, and so many parts for each thread.
+SHARE, PARTS = 16, 8
+
+
+class Seen(Record):
+    """What is seen of a vehicle after a step; W is the world, B the body, S the IMU's axes."""
+
+    time_s: float
+    true: Kinematics
+    estimate: Odometry
+    f_S: Annotated[Array, 3]  # newest sample of each sensor
+    w_S: Annotated[Array, 3]
+    gnss_p_W: Annotated[Array, 3]
+    gnss_v_W: Annotated[Array, 3]
+    gnss_age_s: float
+    field_S_T: Annotated[Array, 3]
+    pressure_pa: float
+    range_m: float  # inf: nothing in reach
+    estimated: int
+    contact: int
+    crash: int
+    fault: int
+
+
+SEEN = dtype_of(Seen)
+
+
+@kernel
+def _mixed(word: Any) -> Any:
+    """The finaliser of splitmix64 (Steele, Lea and Flood, 2014)."""
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@kernel
+def seed_stream(words: Any, seed: int, episode: int, device: int) -> None:
+    """Begin the (4,) SFC64 of a device in an episode of a world."""
+    step = np.uint64(0x9E3779B97F4A7C15)
+    word = _mixed(np.uint64(seed) + step)
+    word = _mixed(word + step * np.uint64(episode + 1))
+    word = _mixed(word + step * np.uint64(device + 1))
+    for i in range(3):
+        word += step
+        words[i] = _mixed(word)
+    words[3] = np.uint64(1)
+
+
+@kernel
+def look_at(state: LoopState, seen: Seen, on_truth: int, linear: Any) -> None:
+    """Write what is seen of a vehicle."""
+    now_ns = state.stamp_ns
+    seen.time_s = now_ns * 1e-9
+    seen.true = state.truth[0]
+    running = is_running(state, linear)
+    seen.estimated = 1 if running else 0
+    if running:
+        seen.estimate = state.estimate if on_truth != 0 else state.odometry
+    imu, fix = state.imu[0].sample, state.gnss[0].sample
+    finite = True
+    for i in range(3):
+        seen.f_S[i], seen.w_S[i] = imu.f_S[i], imu.w_S[i]
+        seen.field_S_T[i] = state.magnetometer[0].sample.m_S[i]
+        finite = finite and np.isfinite(fix.p_W[i] + fix.v_W[i])
+    if state.gnss[0].count > 0 and finite:
+        seen.gnss_age_s = min((now_ns - fix.stamp_ns) * 1e-9, OLDEST_S)
+        for i in range(3):
+            seen.gnss_p_W[i], seen.gnss_v_W[i] = fix.p_W[i], fix.v_W[i]
+    seen.pressure_pa = state.barometer[0].sample.pressure_pa
+    seen.range_m = state.rangefinder[0].sample.range_m
+    vehicle = state.vehicle
+    seen.contact, seen.crash, seen.fault = vehicle.contact, vehicle.crash, vehicle.fault
+
+
+@kernel
+def look_around(state: LoopState, setup: Setup, scene: Scene, reach_m: float, row: Array) -> None:
+    """Distances in the level plane, from the heading to the left, at most the reach."""
+    true = state.truth[0]
+    yaw = yaw_of(quat(true.q_WB))
+    ground_m, origin_W = setup.environment[0].ground_height_m, vec3(true.p_W)
+    for k in range(row.size):
+        angle = yaw + 2.0 * math.pi * k / row.size
+        ray_W = (cos(angle), sin(angle), 0.0)
+        row[k] = min(cast_ray(scene, ground_m, origin_W, ray_W, reach_m)[0], reach_m)
+
+
+@kernel
+def obey(state: LoopState, setup: Setup, kind: int, action: Array) -> None:
+    """Hand an action, in its units, to the part of the loop that it is for."""
+    if kind <= THRUSTS:
+        for i in range(action.size):
+            wanted = action[i]
+            if kind == THRUSTS:
+                wanted = math.sqrt(wanted / setup.vehicle.thrust_coefficient_N_s2)
+            state.pending[setup.delay, i] = wanted
+        return
+    if kind == VELOCITY:
+        state.setpoint.mode = MODE_VELOCITY
+        for i in range(3):
+            state.setpoint.v_W[i] = action[i]
+        state.setpoint.yaw_rate = action[3]
+        return
+    command = state.command
+    command.stamp_ns = max(state.odometry.stamp_ns, 1)
+    command.thrust = action[3]
+    if kind == RATES:
+        command.by_rates = 1
+        for i in range(3):
+            command.w_B[i] = action[i]
+        command.q_WB[0] = 1.0
+        return
+    roll, pitch = 0.5 * action[0], 0.5 * action[1]
+    command.q_WB[0], command.q_WB[1] = cos(roll) * cos(pitch), sin(roll) * cos(pitch)
+    command.q_WB[2], command.q_WB[3] = cos(roll) * sin(pitch), -sin(roll) * sin(pitch)
+    command.yaw_rate = action[2]
+
+
+@threaded
+def step_worlds(
+    flight: LoopArrays,
+    words: Any,
+    periods_ns: NDArray[np.int64],
+    active: NDArray[np.bool_],
+    kind: int,
+    actions: Array,
+    seen: Records[Seen],
+    rays: Array,
+    reach_m: float,
+    period_ns: int,
+    size: int,
+    first: int,
+    last: int,
+) -> None:
+    """Advance some worlds by one step of the environment.
+
+    Args:
+        flight: of all vehicles, world by world.
+        words: (N, devices, 4) their random streams.
+        periods_ns: (N, devices) of their samples; 0: there is none.
+        active: (worlds,) which are advanced.
+        kind: of the actions.
+        actions: (N, 4 or rotors) in their units, held over the step.
+        seen: (N,) what is seen afterwards.
+        rays: (N, rays) distances around, m.
+        reach_m: of them.
+        period_ns: of the step.
+        size: vehicles of a world.
+        first, last: the worlds, the last one left out.
+    """
+    states: Any = flight.states
+    setups: Any = flight.setups
+    _, _, scene, use_truth, white, used, log, samples, linear, attitude = flight
+    for world in range(first, last):
+        a, b = world * size, (world + 1) * size
+        if not active[world]:
+            continue
+        now_ns = states[a].stamp_ns
+        until_ns = now_ns + period_ns
+        for i in range(a, b):
+            for k in range(len(white)):
+                every_ns = periods_ns[i, k]
+                if every_ns > 0:
+                    rows = until_ns // every_ns - now_ns // every_ns
+                    fill_normals(words[i, k], white[k][i].reshape(-1)[: rows * white[k].shape[2]])
+                used[i, k] = 0
+            obey(states[i], setups[i], kind, actions[i])
+        own = (
+            white[0][a:b], white[1][a:b], white[2][a:b], white[3][a:b], white[4][a:b],
+            white[5][a:b], white[6][a:b],
+        )  # fmt: skip
+        kept = (
+            samples[0][a:b], samples[1][a:b], samples[2][a:b], samples[3][a:b], samples[4][a:b],
+            samples[5][a:b],
+        )  # fmt: skip
+        part = LoopArrays(
+            states[a:b], setups[a:b], scene, use_truth[a:b], own, used[a:b], log[a:b], kept,
+            linear[:0], attitude[:0],
+        )  # fmt: skip
+        advance_vehicles(part, until_ns, period_ns if kind == VELOCITY else 0)
+        for i in range(a, b):
+            look_at(states[i], seen[i], use_truth[i], linear[:0])
+            look_around(states[i], setups[i], scene, reach_m, rays[i])
+
+
+@threaded
+def begin_worlds(
+    flight: LoopArrays,
+    content: Words,
+    places: NDArray[np.int64],
+    units: Words,
+    unit_setups: Records[Setup],
+    whose: NDArray[np.int64],
+    motions: Records[Kinematics],
+    deviations: tuple[float, float, float, float],
+    white: Array,
+    told: bool,
+    seen: Records[Seen],
+    rays: Array,
+    reach_m: float,
+    which: NDArray[np.int64],
+) -> None:
+    """Begin vehicles anew, each as one of the units, in a motion of its own.
+
+    Args:
+        flight: of all vehicles.
+        content: (N, words) of their states, the same memory.
+        places: of the words that are copied.
+        units: (U, places) words of the units' states.
+        unit_setups: (U,).
+        whose: (N,) which unit each is.
+        motions: (N,) where each begins.
+        deviations, white: of the estimates, as of :func:`quadsim.sim.beginning.begin_estimate`.
+        told: the filter begins about the true motion; else it aligns.
+        seen, rays, reach_m: as of :func:`step_worlds`.
+        which: (M,) vehicles.
+    """
+    states: Any = flight.states
+    setups: Any = flight.setups
+    starts: Any = motions
+    scene, use_truth = flight.scene, flight.use_truth
+    for m in range(which.size):
+        i = which[m]
+        for k in range(places.size):
+            content[i, places[k]] = units[whose[i], k]
+        setups[i] = unit_setups[whose[i]]
+        begin_motion(states[i : i + 1], setups[i : i + 1], scene, starts[i : i + 1])
+        if told:
+            begin_estimate(states[i : i + 1], deviations, white[i])
+        if use_truth[i] != 0 or not told:
+            begin_on_truth(states[i : i + 1])
+        seen[i].gnss_age_s = OLDEST_S
+        for k in range(3):
+            seen[i].gnss_p_W[k] = seen[i].gnss_v_W[k] = 0.0
+        look_at(states[i], seen[i], use_truth[i], flight.linear[:0])
+        look_around(states[i], setups[i], scene, reach_m, rays[i])
+
+
+@threaded
+def draw_beginnings(
+    words: Any, seeds: NDArray[np.int64], episodes: NDArray[np.int64], which: Any, numbers: Array
+) -> None:
+    """Begin the streams of an episode of some vehicles, and draw its first numbers.
+
+    Args:
+        words: (N, devices + 1, 4), of which the last is that of the beginning.
+        seeds, episodes: (N,).
+        which: (M,) vehicles.
+        numbers: (N, DRAWN + KNOWN_WHITE) normal.
+    """
+    for m in range(which.size):
+        i = which[m]
+        for k in range(words.shape[1]):
+            seed_stream(words[i, k], seeds[i], episodes[i], k)
+        fill_normals(words[i, words.shape[1] - 1], numbers[i])
+
+
+def _copied(dtype: np.dtype[Any], start: int = 0) -> list[tuple[int, int]]:
+    """First and last byte of each field of a record, but for what is in rings."""
+    found: list[tuple[int, int]] = []
+    for name, (kind, offset, *_) in (dtype.fields or {}).items():
+        base, shape = kind.base, kind.shape
+        if name in _RINGS:
+            continue
+        if base.names is None:
+            found.append((start + offset, start + offset + kind.itemsize))
+            continue
+        for k in range(int(np.prod(shape, dtype=int))):
+            found += _copied(base, start + offset + k * base.itemsize)
+    return found
+
+
+def word_places(dtype: np.dtype[Any]) -> NDArray[np.int64]:
+    """Places, in 64-bit words, of what is copied where a vehicle begins anew."""
+    marked = np.zeros(dtype.itemsize, bool)
+    for first, last in _copied(dtype):
+        marked[first:last] = True
+    return np.flatnonzero(marked.reshape(-1, 8).any(axis=1))
+
+
+class Units:
+    """Vehicles whose devices are switched on, on which worlds begin.
+
+    Args:
+        scenarios: of each; they share a scene.
+
+    Raises:
+        InputError: one flies on a filter, or with a part, that worlds do not know.
+    """
+
+    def __init__(self, scenarios: Sequence[Scenario]) -> None:
+        self.places = word_places(STATE)
+        self.content = np.zeros((len(scenarios), self.places.size), np.uint64)
+        self.setups: NDArray[np.record] = np.zeros(len(scenarios), SETUP)
+        self.scenarios = list(scenarios)
+        widths, periods = [], []
+        for u, scenario in enumerate(scenarios):
+            if scenario.estimator.filter == LINEAR or scenario.parts:
+                raise InputError(f"{scenario.path}: worlds fly on our error-state filter, no parts")
+            one = Vehicles(scenario, [f"unit{u}"], 0.0, 1.0)
+            self.content[u] = one.states.view(np.uint64).reshape(-1)[self.places]
+            self.setups[u] = one.setups[0]
+            periods.append([source.period_ns for source in one.noise.sources[0]])
+            widths.append([source.width for source in one.noise.sources[0]])
+        self.setups["log_period_ns"] = 0
+        self.periods_ns: NDArray[np.int64] = np.array(periods, np.int64)
+        self.widths = np.max(widths, axis=0)
+
+
+class Worlds:
+    """N worlds of one scene that know nothing of each other.
+
+    Args:
+        units: on which they begin.
+        count: of worlds.
+        size: vehicles in each; those of a world feel each other.
+        action: one of :data:`ACTIONS`.
+        period_ns: of a step, a multiple of the IMU's.
+        on_truth: control flies on the truth; the filter runs beside it.
+        rays: distances around that are looked at.
+        reach_m: of them.
+        threads: that share the worlds; 0: as many as there are processors.
+
+    Attributes:
+        seen: (N,) SEEN of all vehicles, world by world.
+        rays: (N, rays) distances around, m.
+        seeds: (N,) of the vehicles' randomness.
+
+    Raises:
+        InputError: an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        units: Units,
+        count: int,
+        size: int,
+        action: str,
+        period_ns: int,
+        on_truth: bool,
+        rays: int = 0,
+        reach_m: float = 10.0,
+        threads: int = 0,
+    ) -> None:
+        processors = len(os.sched_getaffinity(0))
+        for name, value, low, high in (
+            ("num_envs", count, 1, 10**6),
+            ("vehicles", size, 1, 1000),
+            ("threads", threads, 0, processors),
+        ):
+            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+                raise InputError(f"{name}: {value!r}; allowed: {low} to {high} here")
+        if action not in ACTIONS:
+            raise InputError(f"action: {action!r}; allowed: {', '.join(ACTIONS)}")
+        imu_ns = int(units.setups["imu_period_ns"][0])
+        if period_ns <= 0 or period_ns % imu_ns or period_ns > 1_000_000_000:
+            raise InputError(
+                f"period_s: {period_ns * 1e-9:g}; allowed: a multiple of the IMU's"
+                f" {imu_ns * 1e-9:g} s, at most 1 s"
+            )
+        total = count * size
+        self._units, self.count, self.size = units, count, size
+        self._kind, self._period_ns, self.reach_m = ACTIONS.index(action), period_ns, reach_m
+        if self._kind <= THRUSTS:
+            units.setups["outside"] = MOTORS_OUTSIDE
+        self.states: NDArray[np.record] = np.zeros(total, STATE)
+        self._content = self.states.view(np.uint64).reshape(total, -1)
+        every_ns = units.periods_ns
+        rows = period_ns // np.where(every_ns > 0, every_ns, 10**12).min(axis=0) + 2
+        white = tuple(
+            np.zeros((total, n, width)) for n, width in zip(rows, units.widths, strict=True)
+        )
+        one = Vehicles(units.scenarios[0], ["none"], 0.0, 1.0)
+        samples = tuple(np.zeros((total, 0), kept.dtype) for kept in one.samples.values())
+        self.setups: NDArray[np.record] = np.zeros(total, SETUP)
+        self._flight = LoopArrays(
+            self.states, self.setups, units.scenarios[0].scene,
+            np.full(total, int(on_truth), np.int64), white,
+            np.zeros((total, len(white)), np.int64), np.zeros((total, 0), LOG_ROW), samples,
+            one.linear, one.attitude,
+        )  # fmt: skip
+        self._words = np.zeros((total, len(white) + 1, 4), np.uint64)
+        self._every_ns = np.zeros((total, len(white)), np.int64)
+        self.seen: NDArray[np.record] = np.zeros(total, SEEN)
+        self.rays = np.zeros((total, rays))
+        self.seeds, self._episodes = np.zeros(total, np.int64), np.zeros(total, np.int64)
+        self._whose = np.zeros(total, np.int64)
+        self._numbers = np.zeros((total, DRAWN + KNOWN_WHITE))
+        self._motions: NDArray[np.record] = np.zeros(total, KINEMATICS)
+        threads = threads or processors
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 and count > SHARE else None
+        self._bounds = [*range(0, count, max(SHARE, count // (PARTS * threads))), count]
+
+    def draw(self, which: NDArray[np.int64]) -> Array:
+        """Go over to the next episode of vehicles; its first normal numbers, (M, DRAWN)."""
+        self._episodes[which] += 1
+        draw_beginnings(self._words, self.seeds, self._episodes, which, self._numbers)
+        return self._numbers[which, :DRAWN]
+
+    def restart(self, which: NDArray[np.int64], seeds: NDArray[np.int64]) -> None:
+        """Let vehicles have other seeds, and their first episode before them."""
+        self.seeds[which], self._episodes[which] = seeds, 0
+
+    def begin(
+        self,
+        which: NDArray[np.int64],
+        shares: Array,
+        motions: NDArray[np.record],
+        deviations: tuple[float, float, float, float],
+        told: bool = True,
+    ) -> None:
+        """Begin vehicles anew, after :meth:`draw`.
+
+        Args:
+            which: (M,) vehicles.
+            shares: (M,) in [0, 1), by which each finds its unit.
+            motions: (M,) KINEMATICS: pose, velocities and rotor speeds.
+            deviations: of the estimate about them: m, m/s, rad of tilt and heading.
+            told: whether the filter begins there; else it aligns.
+        """
+        units = self._units
+        self._whose[which] = (shares * len(units.setups)).astype(np.int64)
+        self._every_ns[which] = units.periods_ns[self._whose[which]]
+        self._motions[which] = motions
+        begin_worlds(
+            self._flight, self._content, units.places, units.content, units.setups, self._whose,
+            self._motions, deviations, self._numbers[:, DRAWN:], told, self.seen, self.rays,
+            self.reach_m, which,
+        )  # fmt: skip
+
+    def step(self, actions: Array, active: NDArray[np.bool_]) -> None:
+        """Advance worlds by one step.
+
+        Args:
+            actions: (N, 4 or rotors) in their units.
+            active: (worlds,) which.
+        """
+        rest = (
+            self._flight, self._words, self._every_ns, active, self._kind, actions, self.seen,
+            self.rays, self.reach_m, self._period_ns, self.size,
+        )  # fmt: skip
+        if self._pool is None:
+            step_worlds(*rest, 0, self.count)
+            return
+        parts = pairwise(self._bounds)
+        waits = [self._pool.submit(step_worlds, *rest, *part) for part in parts]
+        for wait in waits:
+            wait.result()
+
+    def fault(self, i: int) -> str:
+        """Why the motion of vehicle ``i`` cannot go on, or how it crashed; empty: neither."""
+        seen, scenario = self.seen[i], self._units.scenarios[int(self._whose[i])]
+        if seen["fault"]:
+            vehicle: Any = self.states[i]["vehicle"]
+            return fault_words(vehicle, scenario.vehicle, scenario.file.physics, "")
+        return CRASHES[int(seen["crash"])]
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
