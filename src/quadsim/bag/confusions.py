@@ -33,6 +33,8 @@ Rows = NDArray[np.float64]
 Signal = tuple[NDArray[np.int64], Rows]
 
 GRAVITY_MPS2 = 9.80665
+#: No number is larger in any unit.
+MOST = 1e50
 #: So many messages of an IMU are looked at: a minute at 500 Hz.
 MESSAGES = 30_000
 #: Unit to what times it is SI, and between which sizes in that unit its values lie.
@@ -121,7 +123,7 @@ def confusions_of(bag: Bag, namespace: str) -> list[Confusion]:
 
 
 def _signals(bag: Bag, namespace: str) -> dict[str, Signal]:
-    """Stamps and finite numbers of the first minute of each sensor."""
+    """Stamps and numbers, if no damage, of the first minute of each sensor."""
     names = {topic(namespace, name): name for name in SENSORS}
     names = {full: n for full, n in names.items() if bag.types.get(full) == SENSORS[n][0]}
     parts: dict[str, list[Signal]] = {}
@@ -134,7 +136,7 @@ def _signals(bag: Bag, namespace: str) -> dict[str, Signal]:
             found = SENSORS[names[full]][2](good)
             several = names[full] == IMU or names[full].startswith("external/")
             numbers = np.hstack(found[: 1 + several]).astype(float)
-            fine = np.isfinite(numbers).all(axis=1)
+            fine = (np.abs(numbers) < MOST).all(axis=1)
             parts.setdefault(names[full], []).append((good.stamp_ns[fine], numbers[fine]))
             count += len(rows) if names[full] == IMU else 0
         if count > MESSAGES:

@@ -77,7 +77,7 @@ def _block(bag: Bag, full: str, type_name: str, count: int) -> Block | None:
     if not bag.counts.get(full) or bag.types[full] != type_name:
         return None
     payloads = [message.payload for message in islice(bag.messages([full]), count)]
-    return decoded(partial(decode, type_name), payloads).good
+    return decoded(partial(decode, type_name), payloads).good if payloads else None
 
 
 def _rows(bag: Bag, namespace: str, name: str) -> tuple[NDArray[np.int64], Rows, Rows] | None:

@@ -36,7 +36,8 @@ from quadsim.base.errors import InputError
 from quadsim.wire.payloads import Payloads
 
 #: What a damaged record makes the libraries raise; lz4 raises RuntimeError.
-DAMAGED = (McapError, zstandard.ZstdError, ValueError, RuntimeError, struct.error, MemoryError)
+DAMAGED = (McapError, zstandard.ZstdError, ValueError, RuntimeError, struct.error, MemoryError,
+           OverflowError)  # fmt: skip
 _FOOTER = struct.Struct("<BQQQI8s")  # opcode, length, summary, offsets, checksum, magic
 _LENGTH, _RECORD_HEAD = struct.Struct("<Q"), 9  # of what follows the nine bytes of a head
 #: How a message begins; no record is shorter.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import warnings
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from quadsim.bag.metadata import qos_yaml
 from quadsim.bag.reading import open_bag
 from quadsim.bag.unread import unread_notes
 from quadsim.bag.writer import BagWriter
+from quadsim.base.errors import InputError
 from quadsim.wire.encode import Template
 from quadsim.wire.make import header, serialise
 
@@ -96,3 +98,13 @@ def test_sensors_that_nobody_reads_are_named_with_counts(tmp_path, circle_rows):
     assert note == (
         f"in the file but not read: /cam/temperature ({temperature}) 3, /imu_2/data ({imu}) 3"
     )
+
+
+def test_a_length_beyond_every_file_is_damage(tmp_path):
+    """A record in a chunk of an MCAP that claims 2^64 - 1 bytes."""
+    path = tmp_path / "cut.mcap"
+    records = b"\x7f" + b"\xff" * 8
+    chunk = struct.pack("<QQQIIQ", 0, 0, len(records), 0, 0, len(records)) + records
+    path.write_bytes(b"\x89MCAP0\r\n\x06" + struct.pack("<Q", len(chunk)) + chunk)
+    with pytest.raises(InputError, match="empty"), open_bag(path):
+        pass

@@ -76,10 +76,11 @@ class ColumnMap:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table of a log: stamps in ns where it has any, and its columns, each (N,)."""
+    """A table of a log: stamps in ns where it has any, columns, each (N,), rows left out."""
 
     columns: Mapping[str, NDArray[Any]]
     stamp_ns: NDArray[np.int64] | None = None
+    left: int = 0
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -143,6 +144,7 @@ def to_log(path: Path, tables: Mapping[str, Table], chosen: ColumnMap) -> LogFil
     taken = {name for parts in grouped.values() for entry, _ in parts for name in entry.columns}
     log.units_known = False
     for table in tables.values():
+        log.leave("rows", table.left, "of another number of columns")
         for name in sorted(table.columns.keys() - taken - {chosen.time}):
             log.leave(name, len(table))
     for topic, parts in grouped.items():

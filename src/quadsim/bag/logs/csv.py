@@ -14,19 +14,12 @@ from quadsim.base.errors import InputError
 
 def read(path: Path, columns: str) -> LogFile:
     """Read a CSV file by a column map; what is no number is NaN."""
-    left: list[int] = []
-    table = read_table(path, left)
-    log = to_log(path, {"": table}, map_of(path, "csv", {"": table}, columns))
-    log.leave("rows", sum(left), "of another number of columns")
-    return log
+    table = read_table(path)
+    return to_log(path, {"": table}, map_of(path, "csv", {"": table}, columns))
 
 
-def read_table(path: Path, left: list[int] | None = None) -> Table:
+def read_table(path: Path) -> Table:
     """Columns of a CSV file by their names, or by numbers from 0 where it has none.
-
-    Args:
-        path: the file.
-        left: gets how many rows have another number of columns.
 
     Raises:
         InputError: it has no rows of numbers.
@@ -44,12 +37,11 @@ def read_table(path: Path, left: list[int] | None = None) -> Table:
     names = [name.strip().lstrip("#").strip() for name in rows[0]] if named else []
     width = len(rows[0]) if rows else 0
     numbers = [list(map(_number, row)) for row in rows[named:] if len(row) == width]
-    if left is not None:
-        left.append(sum(1 for row in rows[named:] if row) - len(numbers))
     if not numbers:
         raise InputError(f"{path}: no rows of numbers in it")
-    values = np.array(numbers)
-    return Table({(names[k] if names else str(k)): values[:, k] for k in range(width)})
+    values, left = np.array(numbers), sum(map(bool, rows[named:])) - len(numbers)
+    columns = {(names[k] if names else str(k)): values[:, k] for k in range(width)}
+    return Table(columns, left=left)
 
 
 def _number(text: str) -> float:

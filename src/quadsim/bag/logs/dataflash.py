@@ -100,7 +100,7 @@ class _Gathering:
             return
         if name == "RFND" and "Dist1" in known:  # two in one message before 4.0
             ours = {each: f"{each}1" for each in _WANTED[name]}
-            self.log.leave("RFND.Dist2", 1)
+            self.log.leave("RFND.Dist2", int("Dist2" in known))
         else:
             ours = {each: each for each in _WANTED[name]}
         there = {each for each, column in ours.items() if column in known}

@@ -40,9 +40,8 @@ def _content(path: Path) -> dict[str, NDArray[Any]]:
             done = subprocess.run(
                 call, check=False, capture_output=True, text=True, timeout=_LONGEST_S
             )
-            why = (done.stderr.strip().splitlines() or [f"its reader ended by {done.returncode}"])[
-                -1
-            ]
+            told = done.stderr.strip().splitlines()
+            why = told[-1] if told else f"its reader ended by {done.returncode}"
         except subprocess.TimeoutExpired:
             why = f"not read within {_LONGEST_S:g} s"
         if not target.is_file() or why.startswith("its reader ended by -"):

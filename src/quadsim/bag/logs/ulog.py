@@ -30,22 +30,15 @@ Rows = NDArray[Any]
 #: has beside the IMU's is of releases before 1.8.
 _SENSORS: tuple[tuple[str, tuple[tuple[str, Callable[[Any], Any]], ...]], ...] = (
     ("imu/data_raw", (("sensor_combined", px4.imu),)),
-    (
-        "imu/mag",
-        (("vehicle_magnetometer", px4.magnetic_field), ("sensor_combined", px4.magnetic_field)),
-    ),
-    (
-        "imu/static_pressure",
-        (
-            ("vehicle_air_data", px4.pressure),
-            ("sensor_baro", px4.device_pressure),
-            ("sensor_combined", px4.pressure_of_height),
-        ),
-    ),
+    ("imu/mag", (("vehicle_magnetometer", px4.magnetic_field),
+                 ("sensor_combined", px4.magnetic_field))),
+    ("imu/static_pressure", (("vehicle_air_data", px4.pressure),
+                             ("sensor_baro", px4.device_pressure),
+                             ("sensor_combined", px4.pressure_of_height))),
     ("gps/fix", (("vehicle_gps_position", px4.fix), ("sensor_gps", px4.fix))),
     ("gps/vel", (("vehicle_gps_position", px4.gnss_velocity), ("sensor_gps", px4.gnss_velocity))),
     ("range/down", (("distance_sensor", px4.distance),)),
-)
+)  # fmt: skip
 _MEASURING = {name for _, ways in _SENSORS for name, _ in ways}
 #: Fields that are no measurements.
 _ABOUT = re.compile(
