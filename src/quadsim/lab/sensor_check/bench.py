@@ -9,23 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.transform import Rotation
 
-from quadsim.base.compiled import Records, kernel, template
+from quadsim.base.compiled import Records, kernel
 from quadsim.base.noise import stream
 from quadsim.base.parameters import dtype_of, pack
 from quadsim.base.records import KINEMATICS, Kinematics
 from quadsim.sensors import SENSORS
-from quadsim.sensors.barometer import barometer_step
-from quadsim.sensors.gnss import gnss_step
-from quadsim.sensors.imu import imu_step
-from quadsim.sensors.magnetometer import magnetometer_step
-from quadsim.sensors.model import start_slot
-from quadsim.sensors.rangefinder import rangefinder_step
+from quadsim.sensors.model import SensorModel, start_slot
 from quadsim.sensors.slot import AnySlot, Sample, SensorWorld, send
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import EMPTY_SCENE, Scene
@@ -44,9 +40,11 @@ BLOCK = 8192
 HEIGHT_M = 1.0
 
 
-@template
+#: The step of a kind, in its copy of :func:`take`.
+step = SENSORS["imu"].step
+
+
 def take(
-    step: Callable[..., None],
     slots: AnySlot,
     environments: Worlds,
     scene: Scene,
@@ -65,54 +63,15 @@ def take(
         samples[k] = slots[0].sample
 
 
-@kernel
-def imu_samples(
-    slots: AnySlot, worlds: Worlds, scene: Scene, nows: Nows, steps: Steps, white: White, out: Taken
-) -> None:
-    """Samples of an IMU; arguments as of :func:`take`."""
-    take(imu_step, slots, worlds, scene, nows, steps, white, out)
-
-
-@kernel
-def gnss_samples(
-    slots: AnySlot, worlds: Worlds, scene: Scene, nows: Nows, steps: Steps, white: White, out: Taken
-) -> None:
-    """Samples of a receiver; arguments as of :func:`take`."""
-    take(gnss_step, slots, worlds, scene, nows, steps, white, out)
-
-
-@kernel
-def field_samples(
-    slots: AnySlot, worlds: Worlds, scene: Scene, nows: Nows, steps: Steps, white: White, out: Taken
-) -> None:
-    """Samples of a magnetometer; arguments as of :func:`take`."""
-    take(magnetometer_step, slots, worlds, scene, nows, steps, white, out)
-
-
-@kernel
-def pressure_samples(
-    slots: AnySlot, worlds: Worlds, scene: Scene, nows: Nows, steps: Steps, white: White, out: Taken
-) -> None:
-    """Samples of a barometer; arguments as of :func:`take`."""
-    take(barometer_step, slots, worlds, scene, nows, steps, white, out)
-
-
-@kernel
-def range_samples(
-    slots: AnySlot, worlds: Worlds, scene: Scene, nows: Nows, steps: Steps, white: White, out: Taken
-) -> None:
-    """Samples of a range finder; arguments as of :func:`take`."""
-    take(rangefinder_step, slots, worlds, scene, nows, steps, white, out)
+def loop_of(model: SensorModel) -> Callable[..., None]:
+    """A compiled :func:`take` with the step of a kind; Numba keeps none that is an argument."""
+    function = FunctionType(take.__code__, {**globals(), "step": model.step})
+    function.__qualname__ = f"take_{model.name}"
+    return kernel(function)
 
 
 #: Compiled loop of each kind of sensor.
-LOOPS = {
-    "imu": imu_samples,
-    "gnss": gnss_samples,
-    "magnetometer": field_samples,
-    "barometer": pressure_samples,
-    "rangefinder": range_samples,
-}
+LOOPS = {kind: loop_of(model) for kind, model in SENSORS.items()}
 
 
 @kernel

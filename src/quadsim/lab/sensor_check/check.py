@@ -16,7 +16,7 @@ from quadsim.lab.sensor_check.flight import DeviceFlight
 from quadsim.lab.sensor_check.gnss import GnssRig
 from quadsim.lab.sensor_check.lidar import LidarBench
 from quadsim.lab.sensor_check.rest import RestChannel, Rested
-from quadsim.lab.sensor_check.rigs import BarometerRig, ImuRig, MagnetometerRig
+from quadsim.lab.sensor_check.rigs import BarometerRig, ImuRig, MagnetometerRig, PlainRig
 from quadsim.sensors import SENSORS
 from quadsim.sensors.lidar import KIND as LIDAR
 from quadsim.world.environment import EnvironmentParams
@@ -24,7 +24,7 @@ from quadsim.world.environment import EnvironmentParams
 #: Chance that a check of devices that are as specified says that one is not.
 FALSE_ALARM = 0.05
 
-#: How each kind of device is shown on the bench.
+#: How devices are shown on the bench; others as a :class:`PlainRig` does.
 RIGS: dict[str, type[Rig]] = {
     "imu": ImuRig,
     "gnss": GnssRig,
@@ -127,7 +127,7 @@ def planned(kind: str, params: Any, environment: EnvironmentParams, seed: int) -
     """All experiments for a device."""
     lidar = kind == LIDAR
     bench = LidarBench(environment, seed) if lidar else Bench(kind, environment, seed)
-    return experiments(RIGS[kind](bench, params))
+    return experiments(RIGS.get(kind, PlainRig)(bench, params))
 
 
 def check_devices(

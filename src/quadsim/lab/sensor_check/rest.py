@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from scipy import signal, stats
 from scipy.spatial.transform import Rotation
 
+from quadsim.base.parameters import leaves
 from quadsim.lab.sensor_check.allan import AllanCurve, AllanNoise, allan_curve
 from quadsim.lab.sensor_check.bench import Bench, Truth, above, truth_at_rest
 from quadsim.lab.sensor_check.figures import MeasuredFigure
+from quadsim.sensors import SENSORS
 from quadsim.sensors.imu_channel import is_filtered
 
 Array = NDArray[np.float64]
@@ -162,8 +164,20 @@ def _range_channel(params: Any, bench: Bench, first: np.record) -> Iterator[Rest
     yield RestChannel("range", "m", "range_m", None, noise, params.step_m, sigma_m)
 
 
+def plain_channels(params: Any, bench: Bench, first: np.record) -> Iterator[RestChannel]:
+    """Each number of the sample, with the errors that the parameters' tags say."""
+    errors = {leaf.spec.term: getattr(params, leaf.name) for leaf in leaves(type(params))}
+    for i in range(len(first["values"])):
+        white, walk, rounding = (
+            float(np.ravel(errors.get(tag, 0.0))[i % np.size(errors.get(tag, 0.0))])
+            for tag in ("white", "random walk", "quantisation")
+        )
+        noise = AllanNoise(white=white / math.sqrt(params.rate_hz), walk=walk)
+        yield RestChannel(f"value {i + 1}", "", "values", i, noise, rounding, white)
+
+
 #: Kind to its channels, by its parameters, the bench, and its first sample, which says how the sky
-#: was drawn; and how many there are.
+#: was drawn; and how many there are. Others have plain ones.
 CHANNELS = {
     "imu": (_imu_channels, 6),
     "gnss": (_gnss_channels, 6),
@@ -245,7 +259,7 @@ def rest(
     count = round(3600.0 * hours * params.rate_hz)
     samples = bench.run(params, "rest", count, rest_truth(kind, params))
     found = []
-    for channel in CHANNELS[kind][0](params, bench, samples[0]):
+    for channel in CHANNELS.get(kind, (plain_channels,))[0](params, bench, samples[0]):
         values = samples[channel.field]
         values = values if channel.axis is None else values[:, channel.axis]
         values = values[np.isfinite(values)]
@@ -257,7 +271,8 @@ def rest(
 def rest_intervals(kind: str, params: Any, hours: float) -> int:
     """How many intervals a rest compares, at most: octaves of each channel."""
     octaves = math.ceil(math.log2(max(2.0, 3600.0 * hours * params.rate_hz / 5.0)))
-    return octaves * CHANNELS[kind][1]
+    count = CHANNELS[kind][1] if kind in CHANNELS else SENSORS[kind].sample["values"].shape[0]
+    return octaves * count
 
 
 def _edges(reach: float, rounding: float, mean: float) -> Array:

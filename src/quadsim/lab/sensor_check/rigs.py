@@ -32,6 +32,31 @@ def scatter(confidence: float, name: str, squares: Array) -> Figures:
     return [Specified(words, "1", 1.0, confidence).mean(np.ravel(squares))]
 
 
+#: Tags of errors that show in readings at rest.
+AT_REST = ("constant", "turn-on", "white", "white density", "random walk", "quantisation")
+TIMED = ("rate", "latency", "jitter", "loss")
+
+
+class PlainRig(Rig):
+    """A device at rest, of which each error shows against what it reads without errors."""
+
+    field = "values"
+
+    def __init__(self, bench: Bench, params: Any) -> None:
+        super().__init__(bench, params)
+        self.still = bench.run(self.alone(), "certain", 1)["values"][0]
+        self.rounding = 1e-12 * max(1.0, float(np.abs(self.still).max()))
+
+    def probes(self, name: str) -> tuple[Probe, ...]:
+        """By the tag; counts show where noise spreads over them."""
+        tag = self.leaves[name].spec.term
+        if tag == "quantisation":
+            noise = next(n for n, leaf in self.leaves.items() if leaf.spec.term == "white")
+            spread = np.full(np.shape(self.of(noise)), 1.5 * self.of(name))
+            return (Probe(others={noise: tuple(spread) if spread.ndim else float(spread)}),)
+        return (Probe(ideal=self.still),) if tag in (*AT_REST, *TIMED) else ()
+
+
 class ImuRig(Rig):
     """An IMU, pushed and turned; its sample is that of an instant."""
 
