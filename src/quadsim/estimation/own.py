@@ -106,6 +106,8 @@ class OwnEstimator:
         Raises:
             PartError: the part raised.
         """
+        if kind == "range" and math.isinf(values[0]):  # nothing is in range (REP 117)
+            return "ok"
         self.counts[kind] = self.counts.get(kind, 0) + 1
         method = self._method(kind)
         if kind == "imu":

@@ -1,5 +1,7 @@
 """An own estimator over messages: what it is handed, and what is refused of what it gives."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
@@ -7,6 +9,7 @@ from scipy.spatial.transform import Rotation
 from quadsim.base.parts import Part, PartError
 from quadsim.estimation import make_estimator
 from quadsim.estimation.eskf.parameters import EstimatorParams
+from quadsim.estimation.messages import Measurement
 from quadsim.estimation.own import OwnEstimator
 from quadsim.geometry.geodesy import Datum
 
@@ -30,6 +33,9 @@ class Kept:
     def pressure(self, stamp_ns):
         self.handed.append(("pressure", stamp_ns))
 
+    def range(self, stamp_ns, range_m):
+        self.handed.append(("range", stamp_ns, range_m))
+
     def flow(self, stamp_ns, values):
         self.handed.append(("flow", stamp_ns, values))
 
@@ -42,6 +48,17 @@ def kept():
     """The part, and what runs it."""
     made = Kept(EstimatorParams())
     return made, OwnEstimator(Part("estimator", "my:Kept", made=made), made.params, Datum())
+
+
+def test_a_range_without_an_echo_is_no_message_by_whatever_way_it_comes(kept):
+    """As our filter takes it: REP 117's infinities say that nothing is in range."""
+    made, runs = kept
+    for range_m in (math.inf, 1.5, -math.inf):
+        assert runs.take("range", 1, (range_m, 1e-4)) == "ok"
+        assert runs.range(2, range_m, 1e-4) == "ok"
+        runs.take_measurement(Measurement("range", 3, (range_m, 1e-4)))
+    assert made.handed == [("range", stamp_ns, 1.5) for stamp_ns in (1, 2, 3)]
+    assert runs.counts == {"range": 3}
 
 
 def test_methods_are_handed_as_much_as_they_take(kept):
