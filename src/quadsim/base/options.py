@@ -139,7 +139,8 @@ def settings(cls: type[Any]) -> list[Setting]:
 def _settings(cls: type[Any], usual: Any, path: tuple[str, ...]) -> Iterator[Setting]:
     hints = get_type_hints(cls, include_extras=True)
     without = getattr(cls, "without", ())
-    for field in dataclasses.fields(cls):
+    # those that a base adds to any command stand last
+    for field in sorted(dataclasses.fields(cls), key=lambda field: bool(field.kw_only)):
         hint, at = hints[field.name], (*path, field.name)
         default = _default(field) if usual is None else getattr(usual, field.name)
         kind, spec = hint, field.metadata.get(_OPTION)

@@ -15,7 +15,7 @@ import click
 from quadsim.base.errors import InputError
 from quadsim.base.options import argument, option
 from quadsim.cli.common import FlightProgress, counting, exit_status, finish, loading, say, to_json
-from quadsim.cli.options import AsJson, Processes, command
+from quadsim.cli.options import Printed, Processes, command
 
 if TYPE_CHECKING:
     from quadsim.lab.campaign.batch import Pool
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CampaignOptions:
+class CampaignOptions(Printed):
     """Options of ``quadsim campaign``."""
 
     campaign: str = argument()
@@ -43,7 +43,6 @@ class CampaignOptions:
         metavar="NUMBER",
     )
     bag: Path | None = option(None, "with --run: write a bag of it here, as sim does")
-    as_json: AsJson = False
 
     def check(self) -> None:
         """Refuse options that do not go together.

@@ -10,7 +10,7 @@ import click
 
 from quadsim.base.options import Option, argument, option
 from quadsim.cli.common import PASSED, print_json, working
-from quadsim.cli.options import AsJson, Driver, FixUnits, command
+from quadsim.cli.options import Driver, FixUnits, Printed, command
 
 ColumnMapName = Annotated[
     str,
@@ -23,7 +23,7 @@ ColumnMapName = Annotated[
 
 
 @dataclass(frozen=True)
-class ConvertOptions:
+class ConvertOptions(Printed):
     """Options of ``quadsim convert``."""
 
     log: Path = argument()
@@ -34,7 +34,6 @@ class ConvertOptions:
     driver: Driver = None
     fix_units: FixUnits = False
     compression: str = option("none", "of the bag, chunk by chunk", choices=("none", "zstd"))
-    as_json: AsJson = False
 
 
 @command(ConvertOptions)

@@ -23,7 +23,7 @@ from quadsim.base.surroundings import (
     versions,
 )
 from quadsim.cli.common import finish
-from quadsim.cli.options import AsJson, command
+from quadsim.cli.options import Printed, command
 
 #: Import name: what the core does with it.
 REQUIRED = {
@@ -198,10 +198,8 @@ def _show(found: dict[str, Any]) -> None:
 
 
 @dataclass(frozen=True)
-class DoctorOptions:
+class DoctorOptions(Printed):
     """Options of ``quadsim doctor``."""
-
-    as_json: AsJson = False
 
 
 @command(DoctorOptions)

@@ -12,7 +12,7 @@ import click
 
 from quadsim.base.options import Option, option
 from quadsim.cli.common import counting, finish, loading, run_folder, say, staged, to_json
-from quadsim.cli.options import AsJson, Processes, RunFolder, command
+from quadsim.cli.options import Printed, Processes, RunFolder, command
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -38,14 +38,13 @@ Scenarios = Annotated[
 
 
 @dataclass(frozen=True)
-class FcndOptions:
+class FcndOptions(Printed):
     """Options of ``quadsim experiment fcnd``."""
 
     seeds: Seeds = 100
     names: Scenarios = ()
     processes: Processes = 0
     output: RunFolder = None
-    as_json: AsJson = False
 
 
 @dataclass(frozen=True)

@@ -26,10 +26,10 @@ from quadsim.cli.common import (
     write_pictures,
 )
 from quadsim.cli.options import (
-    AsJson,
     Domain,
     Duration,
     Pictures,
+    Printed,
     Report,
     RunFolder,
     command,
@@ -52,7 +52,7 @@ KEYBOARD = "keyboard"
 
 
 @dataclass(frozen=True)
-class FlyOptions:
+class FlyOptions(Printed):
     """Options of ``quadsim fly``."""
 
     scenario: ScenarioOptions = field(default_factory=ScenarioOptions)
@@ -86,7 +86,6 @@ class FlyOptions:
     output: RunFolder = None
     report: Report = True
     pictures: Pictures = None
-    as_json: AsJson = False
 
     def check(self) -> None:
         """Refuse options that do not go together.

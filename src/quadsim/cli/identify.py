@@ -10,7 +10,7 @@ from typing import Any
 from quadsim.base.errors import InputError
 from quadsim.base.options import argument, option
 from quadsim.cli.common import finish, working
-from quadsim.cli.options import AsJson, Namespace, command, given
+from quadsim.cli.options import Namespace, Printed, command, given
 
 #: Options that belong to one of the two alone.
 OF_VEHICLE = ("vehicle", "gravity_mps2", "flights", "residual")
@@ -18,7 +18,7 @@ OF_BRAKES = ("guard", "command")
 
 
 @dataclass(frozen=True)
-class IdentifyOptions:
+class IdentifyOptions(Printed):
     """Options of ``quadsim identify``."""
 
     bags: tuple[Path, ...] = argument("BAG...")
@@ -60,7 +60,6 @@ class IdentifyOptions:
         path="file",
         unset="<bag>_vehicle.yaml, <bag>_guard.yaml",
     )
-    as_json: AsJson = False
 
     def file(self) -> Path:
         """The file to write.

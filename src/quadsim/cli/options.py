@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import MISSING
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -43,7 +43,13 @@ def _pictures_folder(folder: Path) -> Path:
     return folder
 
 
-AsJson = Annotated[bool, Option("print one JSON object on stdout", flags="--json")]
+@dataclass(frozen=True, kw_only=True)
+class Printed:
+    """A command whose result may be printed as JSON."""
+
+    as_json: Annotated[bool, Option("print one JSON object on stdout", flags="--json")] = False
+
+
 Domain = Annotated[int | None, Option("DDS domain, 0 to 232", unset="ROS_DOMAIN_ID, or 0")]
 Driver = Annotated[
     str | None,

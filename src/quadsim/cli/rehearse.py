@@ -23,7 +23,7 @@ from quadsim.cli.common import (
     say,
 )
 from quadsim.cli.experiment import store_run
-from quadsim.cli.options import AsJson, Domain, Processes, RunFolder, command
+from quadsim.cli.options import Domain, Printed, Processes, RunFolder, command
 from quadsim.ros.graph.options import FirmwareRate, FirmwareSource
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ MOST_ROWS = 20
 
 
 @dataclass(frozen=True)
-class RehearseOptions:
+class RehearseOptions(Printed):
     """Options of ``quadsim rehearse``."""
 
     scenario: str = argument()
@@ -54,7 +54,6 @@ class RehearseOptions:
     composed: bool = option(False, "with --dds: that graph in one process")
     domain: Domain = None
     output: RunFolder = None
-    as_json: AsJson = False
 
 
 @command(RehearseOptions)

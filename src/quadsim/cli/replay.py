@@ -18,12 +18,12 @@ from quadsim.cli.common import (
     write_pictures,
 )
 from quadsim.cli.options import (
-    AsJson,
     Driver,
     FixUnits,
     MapOrigin,
     Namespace,
     Pictures,
+    Printed,
     command,
     given,
 )
@@ -44,7 +44,7 @@ OF_REPLAY = (
 
 
 @dataclass(frozen=True)
-class ReplayCommandOptions:
+class ReplayCommandOptions(Printed):
     """Options of ``quadsim replay``."""
 
     bags: tuple[Path, ...] = argument("BAG...")
@@ -110,7 +110,6 @@ class ReplayCommandOptions:
         path="folder",
     )
     pictures: Pictures = None
-    as_json: AsJson = False
     publish: PublishOptions = field(default_factory=PublishOptions)
 
     def check(self) -> None:

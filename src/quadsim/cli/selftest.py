@@ -17,7 +17,7 @@ from quadsim.base.errors import QuadsimError
 from quadsim.base.python_processes import module_command
 from quadsim.base.surroundings import load_words
 from quadsim.cli.common import finish, one_line
-from quadsim.cli.options import AsJson, command
+from quadsim.cli.options import Printed, command
 
 #: Digest of the flight ``quadsim sim --scenario hover`` on any x86-64 processor; a test repeats it.
 HOVER = "0d5aca2d0e27344671db3775f306ed7b65028c519f2899a8cd0aa0897a750596"
@@ -113,10 +113,8 @@ def _show(found: dict[str, Any]) -> None:
 
 
 @dataclass(frozen=True)
-class SelftestOptions:
+class SelftestOptions(Printed):
     """Options of ``quadsim selftest``."""
-
-    as_json: AsJson = False
 
 
 @command(SelftestOptions)

@@ -14,7 +14,7 @@ import click
 from quadsim.base.errors import InputError, shown
 from quadsim.base.options import argument, option
 from quadsim.cli.common import finish, say, working
-from quadsim.cli.options import AsJson, Namespace, command
+from quadsim.cli.options import Namespace, Printed, command
 
 
 @click.group(no_args_is_help=False)
@@ -23,7 +23,7 @@ def sensors() -> None:
 
 
 @dataclass(frozen=True)
-class CheckOptions:
+class CheckOptions(Printed):
     """Options of ``quadsim sensors check``."""
 
     configs: tuple[str, ...] = argument("CONFIG...")
@@ -31,7 +31,6 @@ class CheckOptions:
     seed: int = option(1, "seed of all noise", ge=0)
     no_flight: bool = option(False, "leave the flight out")
     report: Path | None = option(None, "write an HTML report here", path="file")
-    as_json: AsJson = False
 
 
 @command(CheckOptions)
@@ -62,7 +61,7 @@ def check(options: CheckOptions) -> int:
 
 
 @dataclass(frozen=True)
-class FitOptions:
+class FitOptions(Printed):
     """Options of ``quadsim sensors fit``."""
 
     bag: Path | None = argument("[BAG]", None)
@@ -76,7 +75,6 @@ class FitOptions:
     output: Path | None = option(
         None, "the sensor file; it must not exist yet", path="file", unset="<bag>_imu.yaml"
     )
-    as_json: AsJson = False
 
     def file(self) -> Path:
         """The file to write.
@@ -127,10 +125,8 @@ def fit(options: FitOptions) -> int:
 
 
 @dataclass(frozen=True)
-class SuitesOptions:
+class SuitesOptions(Printed):
     """Options of ``quadsim sensors suites``."""
-
-    as_json: AsJson = False
 
 
 @command(SuitesOptions)

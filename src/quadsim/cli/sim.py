@@ -19,10 +19,10 @@ from quadsim.cli.common import (
     write_pictures,
 )
 from quadsim.cli.options import (
-    AsJson,
     Changes,
     Duration,
     Pictures,
+    Printed,
     Report,
     RunFolder,
     command,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class FlightOptions:
+class FlightOptions(Printed):
     """What a flight without ROS leaves behind."""
 
     bag: Path | None = option(
@@ -49,7 +49,6 @@ class FlightOptions:
     output: RunFolder = None
     report: Report = True
     pictures: Pictures = None
-    as_json: AsJson = False
 
     def check(self) -> None:
         """Refuse what says how a bag is written where there is none.

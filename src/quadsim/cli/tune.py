@@ -10,11 +10,11 @@ from typing import Any
 from quadsim.base.options import option
 from quadsim.cli.common import finish, loading, one_line, run_folder, say, staged, to_json
 from quadsim.cli.experiment import write_figures
-from quadsim.cli.options import AsJson, Processes, RunFolder, Suite, Vehicle, command
+from quadsim.cli.options import Printed, Processes, RunFolder, Suite, Vehicle, command
 
 
 @dataclass(frozen=True)
-class TuneOptions:
+class TuneOptions(Printed):
     """Options of ``quadsim tune``."""
 
     vehicle: Vehicle = "x500"
@@ -40,7 +40,6 @@ class TuneOptions:
     seed: int = option(1, "seed of all noise and wind", ge=0)
     processes: Processes = 0
     output: RunFolder = None
-    as_json: AsJson = False
 
 
 @command(TuneOptions)

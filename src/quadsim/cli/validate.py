@@ -12,7 +12,7 @@ import click
 from quadsim.base.options import argument, option
 from quadsim.cli.common import PASSED, print_json, working
 from quadsim.cli.convert import ColumnMapName
-from quadsim.cli.options import AsJson, Driver, Namespace, command
+from quadsim.cli.options import Driver, Namespace, Printed, command
 
 if TYPE_CHECKING:
     from quadsim.lab.validate.validation import JudgedFlight
@@ -22,7 +22,7 @@ ALIKE = 0.95
 
 
 @dataclass(frozen=True)
-class ValidateOptions:
+class ValidateOptions(Printed):
     """Options of ``quadsim validate``."""
 
     vehicle: str = argument()
@@ -53,7 +53,6 @@ class ValidateOptions:
     output: Path | None = option(
         None, "page to look at; it must not exist yet", path="file", unset="none"
     )
-    as_json: AsJson = False
 
 
 @command(ValidateOptions)

@@ -18,7 +18,7 @@ from quadsim.base.parameters import Spec
 from quadsim.base.records import Kinematics
 from quadsim.geometry.rotation import exp, multiply, normalize, quat
 from quadsim.geometry.vector import scale, store, vec3
-from quadsim.sensors.error_terms import Latency, LossProbability, StampJitter
+from quadsim.sensors.error_terms import DeliveredParams
 from quadsim.sensors.model import SensorModel
 from quadsim.sensors.slot import SensorWorld, Slot
 
@@ -26,13 +26,10 @@ KIND = "ahrs"
 
 
 @dataclass(frozen=True)
-class AhrsParams:
+class AhrsParams(DeliveredParams):
     """One attitude and heading reference; it measures the attitude of ``base_link``."""
 
     rate_hz: Annotated[float, Spec("sample rate", "Hz", ge=1.0, le=1000.0)] = 500.0
-    latency_s: Latency = 0.0
-    stamp_jitter_s: StampJitter = 0.0
-    loss_probability: LossProbability = 0.0
     attitude_sigma_deg: Annotated[
         float, Spec("error about each axis of the world", "deg", ge=0.0, le=90.0)
     ] = 0.0

@@ -21,18 +21,13 @@ from quadsim.base.records import Kinematics
 from quadsim.geometry.rotation import quat, unrotate
 from quadsim.geometry.vector import subtract, vec3
 from quadsim.sensors.error_terms import (
-    AmbientOffset,
     Constant,
     Lag,
-    Latency,
-    LossProbability,
     Quantisation,
     RandomWalk,
     Rate,
-    StampJitter,
     TurnOn,
-    WarmUp,
-    WarmUpTime,
+    WarmedParams,
     White,
     warmth_K,
 )
@@ -45,13 +40,10 @@ ZERO: Vec3 = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
-class BarometerParams:
+class BarometerParams(WarmedParams):
     """One static pressure sensor; zero switches an error off."""
 
     rate_hz: Annotated[float, Rate("sample rate", "Hz", ge=1.0, le=500.0)] = 50.0
-    latency_s: Latency = 0.0
-    stamp_jitter_s: StampJitter = 0.0
-    loss_probability: LossProbability = 0.0
     noise_sigma_pa: Annotated[float, White("white noise of a sample", "Pa", ge=0.0, le=1e4)] = 0.0
     bias_pa: Annotated[float, Constant("constant error", "Pa", ge=-1e4, le=1e4)] = 0.0
     turn_on_sigma_pa: Annotated[
@@ -61,9 +53,6 @@ class BarometerParams:
     temperature_bias: Annotated[
         float, Constant("change of the error", "Pa/K", ge=-100.0, le=100.0)
     ] = 0.0
-    ambient_offset_K: AmbientOffset = 0.0
-    warm_up_K: WarmUp = 0.0
-    warm_up_s: WarmUpTime = 300.0
     ahead_error: Annotated[
         Vec3, Constant("error over dynamic pressure, flying along +x, +y, +z", "1", ge=-5.0, le=5.0)
     ] = ZERO

@@ -15,6 +15,7 @@ Events by chance, from the same normal numbers that make the noise.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Protocol
 
@@ -59,15 +60,6 @@ Jitter = partial(Spec, term="jitter")
 Loss = partial(Spec, term="loss")
 
 
-AmbientOffset = Annotated[
-    float, Constant("air, over the temperature of the calibration", "K", ge=-100.0, le=100.0)
-]
-WarmUp = Annotated[
-    float, WarmingUp("how far the sensor warms itself after switch-on", "K", ge=0.0, le=100.0)
-]
-WarmUpTime = Annotated[float, Spec("time constant of that", "s", gt=0.0, le=1e5)]
-
-
 @kernel
 def warmth_K(ambient_offset_K: float, warm_up_K: float, warm_up_s: float, age_s: float) -> float:
     """Temperature of a sensor over that of its calibration, ``age_s`` after switch-on."""
@@ -102,11 +94,34 @@ def deviation_S(rotation_deg: Vec3, deviation_B: Vec3) -> NDArray[np.float64]:
     return np.sqrt(variance_S)
 
 
-Latency = Annotated[float, Delay("from the sample's stamp to its publication", "s", ge=0.0, le=0.5)]
-StampJitter = Annotated[
-    float, Jitter("deviation of the stamp from the true time of the sample", "s", ge=0.0, le=0.01)
-]
-LossProbability = Annotated[float, Loss("that a sample never reaches anybody", "1", ge=0.0, le=1.0)]
+@dataclass(frozen=True)
+class DeliveredParams:
+    """How the samples of any sensor are stamped and delivered."""
+
+    latency_s: Annotated[
+        float, Delay("from the sample's stamp to its publication", "s", ge=0.0, le=0.5)
+    ] = 0.0
+    stamp_jitter_s: Annotated[
+        float,
+        Jitter("deviation of the stamp from the true time of the sample", "s", ge=0.0, le=0.01),
+    ] = 0.0
+    loss_probability: Annotated[
+        float, Loss("that a sample never reaches anybody", "1", ge=0.0, le=1.0)
+    ] = 0.0
+
+
+@dataclass(frozen=True)
+class WarmedParams(DeliveredParams):
+    """A sensor whose error depends on its temperature, too."""
+
+    ambient_offset_K: Annotated[
+        float, Constant("air, over the temperature of the calibration", "K", ge=-100.0, le=100.0)
+    ] = 0.0
+    warm_up_K: Annotated[
+        float, WarmingUp("how far the sensor warms itself after switch-on", "K", ge=0.0, le=100.0)
+    ] = 0.0
+    warm_up_s: Annotated[float, Spec("time constant of that", "s", gt=0.0, le=1e5)] = 300.0
+
 
 #: Standard normal numbers that timing takes, after the model's own: stamp and loss.
 TIMING_WHITE = 2

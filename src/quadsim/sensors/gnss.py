@@ -27,11 +27,9 @@ from quadsim.base.records import Kinematics
 from quadsim.geometry.rotation import quat, rotate
 from quadsim.geometry.vector import add, cross, vec3
 from quadsim.sensors.error_terms import (
-    Latency,
-    LossProbability,
+    DeliveredParams,
     Position,
     Rate,
-    StampJitter,
     next_state,
     share_of_time,
     uniform,
@@ -166,13 +164,10 @@ FIXES = ("fix", "sbas", "rtk")
 
 
 @dataclass(frozen=True)
-class GnssParams:
+class GnssParams(DeliveredParams):
     """One receiver with its antenna; zero switches an error off."""
 
     rate_hz: Annotated[float, Rate("fix rate", "Hz", ge=0.1, le=50.0)] = 10.0
-    latency_s: Latency = 0.0
-    stamp_jitter_s: StampJitter = 0.0
-    loss_probability: LossProbability = 0.0
     position_B_m: Position = (0.0, 0.0, 0.0)
     fix: Annotated[str, Spec("kind of fix that messages state", choices=FIXES)] = "fix"
     horizontal_accuracy_m: Annotated[

@@ -34,20 +34,15 @@ from quadsim.geometry.rotation import (
 )
 from quadsim.geometry.vector import add, cross, scale, subtract, vec3
 from quadsim.sensors.error_terms import (
-    AmbientOffset,
     Constant,
     GaussMarkov,
-    Latency,
-    LossProbability,
     Position,
     Quantisation,
     RandomWalk,
     Rate,
     Rotation,
-    StampJitter,
     TurnOn,
-    WarmUp,
-    WarmUpTime,
+    WarmedParams,
     WhiteDensity,
     deviation_S,
     set_mount,
@@ -222,7 +217,7 @@ TemperatureScale = Annotated[Vec3, Constant("change of the scale", "1/K", ge=-0.
 
 
 @dataclass(frozen=True)
-class ImuParams:
+class ImuParams(WarmedParams):
     """One inertial measurement unit; zero switches an error off.
 
     Bias instability is a Gauss-Markov process; its deviation is the stationary one. Temperatures
@@ -230,9 +225,6 @@ class ImuParams:
     """
 
     rate_hz: Annotated[float, Rate("sample rate", "Hz", ge=1.0, le=1000.0)] = 500.0
-    latency_s: Latency = 0.0
-    stamp_jitter_s: StampJitter = 0.0
-    loss_probability: LossProbability = 0.0
     sampling: Annotated[
         Choice,
         Spec(
@@ -304,9 +296,6 @@ class ImuParams:
         Constant("bias by specific force along the same axis", "(rad/s)/(m/s^2)", ge=-0.1, le=0.1),
     ] = ZERO
 
-    ambient_offset_K: AmbientOffset = 0.0
-    warm_up_K: WarmUp = 0.0
-    warm_up_s: WarmUpTime = 300.0
     vibration: VibrationParams = field(default_factory=VibrationParams)
 
     def __post_init__(self) -> None:

@@ -30,11 +30,9 @@ from quadsim.geometry.rotation import Quat, conjugate, exp, log, multiply, quat,
 from quadsim.geometry.vector import add, scale, vec3
 from quadsim.sensors.error_terms import (
     Delay,
-    LossProbability,
     Position,
     Rate,
     Rotation,
-    StampJitter,
     due,
     is_lost,
     set_mount,
@@ -72,8 +70,6 @@ class LidarParams(EchoParams):
     latency_s: Annotated[
         float, Delay("from a scan's last ray to its publication", "s", ge=0.0, le=0.5)
     ] = 0.0
-    stamp_jitter_s: StampJitter = 0.0
-    loss_probability: LossProbability = 0.0
     position_B_m: Position = (0.0, 0.0, 0.0)
     rotation_deg: Rotation = (0.0, 0.0, 0.0)
     channels: Annotated[int, Spec("rays above each other", ge=1, le=256)] = 1

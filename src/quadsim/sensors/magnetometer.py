@@ -23,18 +23,13 @@ from quadsim.geometry.linear import product
 from quadsim.geometry.rotation import exp, quat, rotate, unrotate
 from quadsim.geometry.vector import dot, vec3
 from quadsim.sensors.error_terms import (
-    AmbientOffset,
     Constant,
-    Latency,
-    LossProbability,
     Quantisation,
     RandomWalk,
     Rate,
     Rotation,
-    StampJitter,
     TurnOn,
-    WarmUp,
-    WarmUpTime,
+    WarmedParams,
     White,
     set_mount,
     warmth_K,
@@ -47,13 +42,10 @@ Vec6 = tuple[float, float, float, float, float, float]
 
 
 @dataclass(frozen=True)
-class MagnetometerParams:
+class MagnetometerParams(WarmedParams):
     """One three-axis magnetometer on a vehicle; zero (soft iron: one) switches an error off."""
 
     rate_hz: Annotated[float, Rate("sample rate", "Hz", ge=1.0, le=1000.0)] = 100.0
-    latency_s: Latency = 0.0
-    stamp_jitter_s: StampJitter = 0.0
-    loss_probability: LossProbability = 0.0
     rotation_deg: Rotation = ZERO
     noise_sigma_T: Annotated[Vec3, White("white noise of a sample", "T", ge=0.0, le=1e-3)] = ZERO
     heading_sigma_rad: Annotated[
@@ -79,9 +71,6 @@ class MagnetometerParams:
     temperature_bias: Annotated[
         Vec3, Constant("change of the offset", "T/K", ge=-1e-4, le=1e-4)
     ] = ZERO
-    ambient_offset_K: AmbientOffset = 0.0
-    warm_up_K: WarmUp = 0.0
-    warm_up_s: WarmUpTime = 300.0
     motor_current_T_per_A: Annotated[
         Vec3, Constant("field of the current of all motors", "T/A", ge=-1e-3, le=1e-3)
     ] = ZERO

@@ -25,14 +25,12 @@ from quadsim.geometry.length import hypot
 from quadsim.geometry.rotation import quat, rotate
 from quadsim.geometry.vector import add, vec3
 from quadsim.sensors.error_terms import (
+    DeliveredParams,
     Dropout,
-    Latency,
-    LossProbability,
     Position,
     Quantisation,
     Rate,
     Rotation,
-    StampJitter,
     TurnOn,
     White,
     set_mount,
@@ -53,7 +51,7 @@ class EchoState(Record):
 
 
 @dataclass(frozen=True)
-class EchoParams:
+class EchoParams(DeliveredParams):
     """How a device reads distances; zero switches an error off."""
 
     noise_sigma_m: Annotated[float, White("white noise of a reading", "m", ge=0.0, le=10.0)] = 0.0
@@ -158,9 +156,6 @@ class RangefinderParams(EchoParams):
     """One range finder; its x axis (``range_link``, REP-117 and sensor_msgs/Range) is the beam."""
 
     rate_hz: Annotated[float, Rate("sample rate", "Hz", ge=1.0, le=500.0)] = 50.0
-    latency_s: Latency = 0.0
-    stamp_jitter_s: StampJitter = 0.0
-    loss_probability: LossProbability = 0.0
     position_B_m: Position = (0.0, 0.0, 0.0)
     rotation_deg: Rotation = (0.0, 90.0, 0.0)
     radiation: Annotated[
