@@ -102,7 +102,7 @@ def precompile_estimators(
 
 
 def precompile_blind(scenario: Scenario) -> None:
-    """Inertial navigation alone, as the node estimator starts it beside the filter."""
+    """Inertial navigation alone, as the node estimator starts it next to the filter."""
     datum = scenario.environment.datum
     blind = BlindIns(scenario.estimator, datum)
     blind.start_from(ErrorStateEkf(scenario.estimator, datum))
@@ -201,7 +201,7 @@ def precompile_planner() -> None:
 
 
 def precompile_guard() -> None:
-    """Half-spaces and certificate, as the guard steps with a wish and an obstacle."""
+    """Half-spaces and certificate, as the guard steps with a request and an obstacle."""
     from quadsim.hil.guard.guard import Guard, GuardParams
     from quadsim.hil.guard.parameters import WatchParams
 

@@ -29,7 +29,7 @@ from quadsim.sim.log import ERROR, Array, Event, FlightLog
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A criterion beside what a flight reached.
+    """A criterion besides what a flight reached.
 
     Attributes:
         criterion: what was to hold.
@@ -48,7 +48,7 @@ class Judged:
     passed: bool
 
     def figures(self) -> dict[str, Any]:
-        """What the summary says of it."""
+        """What the summary reports of it."""
         criterion = self.criterion
         return {
             "name": criterion.signal,
@@ -180,7 +180,7 @@ def judge_event(criterion: EventCriterion, log: FlightLog) -> dict[str, Any]:
 
 
 def judge_part(criterion: PartCriterion, log: FlightLog) -> dict[str, Any]:
-    """What the summary says of a criterion of the user's own; ``error`` if it failed."""
+    """What the summary reports of a criterion of the user's own; ``error`` if it failed."""
     judged: dict[str, Any] = {
         "name": criterion.part,
         "value": None,

@@ -1,4 +1,4 @@
-"""What an estimator believed besides the motion, kept while it runs."""
+"""What an estimator assumed besides the motion, stored while it runs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Believed:
             self._innovations[sensor].append(of_it)
 
     def inside(self) -> Inside:
-        """What was kept; biases along the axes of ``base_link``; nothing more can be taken."""
+        """What was stored; biases along the axes of ``base_link``; nothing more can be taken."""
         kept = {sensor: rows.whole() for sensor, rows in enumerate(self._innovations)}
         innovations = {
             SENSORS[sensor]: _innovations(rows, 3 if sensor in VECTORS else 1)
@@ -71,7 +71,7 @@ def _turned(
     covariances_S: Sequence[Array],
     innovations: dict[str, Innovations],
 ) -> Inside:
-    """Biases of rows and their (N, 3, 3) covariances, turned from the IMU's axes."""
+    """Biases of rows and their (N, 3, 3) covariances, rotated from the IMU's axes."""
     R_BS = rotation_matrices(q_BS)[0]
     variances = [np.einsum("ij,njk,ik->ni", R_BS, each, R_BS) for each in covariances_S]
     return Inside(

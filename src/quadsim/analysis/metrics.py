@@ -198,7 +198,7 @@ def errors_in_parts(estimate: Track, truth: Track, from_ns: int | None = None) -
 
 
 class Mean:
-    """Mean of the finite ones of numbers that come in blocks, of which none is kept.
+    """Mean of the finite ones of numbers that come in blocks, of which none is stored.
 
     Attributes:
         count: of the finite ones.

@@ -67,7 +67,7 @@ def _height(truth: Track) -> Array:
 
 
 def euler_angles(q_WB: Array) -> Array:
-    """(N, 3) roll, pitch and yaw of (N, 4) quaternions, turned z, y, x; rad."""
+    """(N, 3) roll, pitch and yaw of (N, 4) quaternions, rotated z, y, x; rad."""
     w, x, y, z = q_WB.T
     roll = np.arctan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))
     pitch = np.arcsin(np.clip(2 * (w * y - z * x), -1.0, 1.0))

@@ -110,5 +110,5 @@ def apply_journal(path: Path, notes: list[str]) -> None:
             f"{path}: is being recorded; wait until its recorder has ended"
         ) from None
     except sqlite3.DatabaseError:
-        return  # opening it says what is wrong
+        return  # opening it states what is wrong
     notes.append(f"{path}: not closed by its recorder; what its journal held was put in")

@@ -228,7 +228,7 @@ def read_track(bag: Bag, full: str, notes: list[str], sigma: bool = True) -> Tra
 
 
 def _extra_estimates(bag: Bag, namespace: str) -> dict[str, str]:
-    """Topics of estimators that ran beside the vehicle's own, with their names."""
+    """Topics of estimators that ran next to the vehicle's own, with their names."""
     begin = topics.topic(namespace, topics.ESTIMATES)
     return {
         topics.ESTIMATES + name: name

@@ -21,7 +21,7 @@ from quadsim.estimation.eskf.parameters import EstimatorParams
 if TYPE_CHECKING:
     from quadsim.sim.scenario import Scenario
 
-#: Keys of a bag's custom data, beside ``scenario`` and ``seed``: the version of quadsim, the whole
+#: Keys of a bag's custom data, next to ``scenario`` and ``seed``: the version of quadsim, the whole
 #: scenario, the versions and the machine (JSON), the command line, and the digest of the closed
 #: loop, which a flight over DDS has not.
 QUADSIM, SCENARIO_YAML, VERSIONS, MACHINE = "quadsim", "scenario_yaml", "versions", "machine"
@@ -29,7 +29,7 @@ COMMAND, DIGEST = "command", "digest"
 
 
 def surroundings() -> dict[str, str]:
-    """What every bag says: versions, machine, command line."""
+    """What every bag states: versions, machine, command line."""
     words = [Path(sys.argv[0]).name, *sys.argv[1:]]
     return {
         QUADSIM: __version__,
@@ -40,7 +40,7 @@ def surroundings() -> dict[str, str]:
 
 
 def run_facts(scenario: Scenario) -> dict[str, str]:
-    """What a bag says of the run of a scenario."""
+    """What a bag states of the run of a scenario."""
     from quadsim.sim.scenario_text import scenario_text  # here: a replay needs no scenario
 
     return {
@@ -73,7 +73,7 @@ class Origin:
     notes: list[str] = field(default_factory=list)
 
     def compare(self, digest: str) -> list[str]:
-        """What the run made again says of this one, in words."""
+        """What the run made again reports of this one, in words."""
         if not self.digest:
             return [*self.notes, RECORDED_OVER_DDS]
         if digest == self.digest:

@@ -80,7 +80,7 @@ class Recording:
 
 
 class Thinning:
-    """Of a thinned topic, which messages are kept: one a period, by their log time."""
+    """Of a thinned topic, which messages are stored: one a period, by their log time."""
 
     def __init__(self, period_ns: int) -> None:
         self._period_ns = period_ns

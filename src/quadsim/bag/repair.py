@@ -1,4 +1,4 @@
-"""Making a cut or damaged bag whole: what can be read is kept, the rest is counted and named."""
+"""Making a cut or damaged bag whole: what can be read is stored, the rest is counted and named."""
 
 from __future__ import annotations
 

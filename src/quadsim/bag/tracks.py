@@ -1,6 +1,6 @@
 """Blocks of odometry, poses and rotor speeds as tracks that grow: what makes no sense is left out.
 
-Every row is later than all before it; a bag that says otherwise loses rows, not its order.
+Every row is later than all before it; a bag that states otherwise loses rows, not its order.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class GrowingSpeeds:
 
 
 def track_of_block(block: Block, sigma: bool) -> Track:
-    """A block of odometry or poses as a track, every row kept.
+    """A block of odometry or poses as a track, every row stored.
 
     Args:
         block: decoded messages.
@@ -117,7 +117,7 @@ def _sigma(R_WB: Array, pose: Array, twist: Array) -> Array:
     """(N, 9) deviations of position, velocity and attitude about the world axes.
 
     REP-103 and nav_msgs: the pose's covariance is in the parent frame, rotation about its fixed
-    axes; the twist's in the child frame, so its velocity part is turned into the world.
+    axes; the twist's in the child frame, so its velocity part is rotated into the world.
     """
     velocity = R_WB @ twist[:, :3, :3] @ np.swapaxes(R_WB, 1, 2)
     diagonal: NDArray[Any] = np.concatenate(

@@ -3,7 +3,7 @@
 Messages go to the file in small chunks, at least every quarter of a second; from there on the
 system keeps them, whatever becomes of the process. A file that is closed is synchronised with the
 disk. While the writer lives it holds a lock on the file, so that nobody repairs a bag that is being
-recorded; the system takes the lock away when the process ends, however it ends.
+recorded; the system removes the lock when the process ends, however it ends.
 
 A disk that is full ends the recording, not the process: room for the index is reserved from the
 beginning and given back then, so the bag is whole.
@@ -211,7 +211,7 @@ class McapFile:
         """Append one serialised message of a known topic at its log time.
 
         Raises:
-            OSError: the disk takes no more; the message is kept for :meth:`close`.
+            OSError: the disk takes no more; the message is stored for :meth:`close`.
         """
         facts, known = self.facts, self.topics[topic]
         first = not facts.end_ns and not facts.count

@@ -14,12 +14,12 @@ from numba.core import event
 #: Kernels of a first flight, as counted in an empty cache; another state of the sources has some
 #: more or less.
 FIRST_KERNELS = 771
-#: Compiling that takes less is not said, s; time between two lines, s.
+#: Compiling that takes less is not stated, s; time between two lines, s.
 QUIET_S, EVERY_S = 2.0, 5.0
 
 
 class CompileCount(event.Listener):
-    """Counts the kernels that this process compiles, and says so when that takes long.
+    """Counts the kernels that this process compiles, and reports it when that takes long.
 
     Args:
         say: takes a line.

@@ -37,7 +37,7 @@ _PIO4, _PIO4_LOW = 0.7853981633974483, 3.061616997868383e-17
 #: ln 2 in 32 bits and what they leave; in 53 bits and what they leave.
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 _LN2, _LN2_LEFT = 0.6931471805599453, 2.3190468138462996e-17
-#: 1.5 * 2^52: added and taken away, it rounds to the nearest whole number.
+#: 1.5 * 2^52: added and removed, it rounds to the nearest whole number.
 _ROUND = 6755399441055744.0
 #: 2^27 + 1, by which a number is split into halves whose products are exact (Veltkamp 1968).
 _SPLIT = 134217729.0

@@ -1,6 +1,6 @@
 """The folder of the compiled kernels, chosen and looked at when the package is imported.
 
-Numba keeps kernels as pickles beside machine code: whoever may write the folder runs code as its
+Numba keeps kernels as pickles next to machine code: whoever may write the folder runs code as its
 reader. So it is made for its owner alone, and one that others may write is not used.
 """
 
@@ -92,7 +92,7 @@ def choose_folder() -> None:
 
 
 def _why_unwritable(folder: Path) -> str:
-    """Why no kernels can be kept in a folder; empty: they can."""
+    """Why no kernels can be stored in a folder; empty: they can."""
     try:
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         left = os.statvfs(folder)
@@ -193,9 +193,9 @@ def use_shipped(folder: Path) -> None:
 def make_private(folder: Path) -> None:
     """Make a folder of ours, with the one above it, for its owner alone.
 
-    One that is the user's and in which others may write something is emptied, and that is said.
+    One that is the user's and in which others may write something is emptied, and that is reported.
     """
-    with suppress(OSError):  # where nothing can be written Numba says so
+    with suppress(OSError):  # where nothing can be written Numba reports it
         folder.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         for ours in (folder.parent, folder):
             ours.mkdir(mode=0o700, exist_ok=True)
@@ -300,7 +300,7 @@ def _is_own_group(number: int) -> bool:
 
 
 def _filled_mark() -> Path:
-    """The file that says that the folder holds the kernels of these sources."""
+    """The file that reports that the folder holds the kernels of these sources."""
     return Path(os.environ.get("NUMBA_CACHE_DIR", "/")) / f"sources-{_sources_digest()[:16]}"
 
 

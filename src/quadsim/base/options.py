@@ -35,7 +35,7 @@ class Option(Spec):
         commas: whether one text may name several.
         argument: whether it is a positional argument of the command line.
         path: of a path: ``file`` or ``folder``, and not the other if it is there already.
-        read: makes the value of a text; a ValueError says in words why it cannot.
+        read: makes the value of a text; a ValueError reports in words why it cannot.
     """
 
     name: str = ""
@@ -49,7 +49,7 @@ class Option(Spec):
 
 
 def option(default: T, doc: str, unit: str = "", **about: Any) -> T:
-    """A field that is an option: its default, and what :class:`Option` says of it."""
+    """A field that is an option: its default, and what :class:`Option` reports of it."""
     spec = Option(doc, unit, **about)
     return dataclasses.field(default=default, metadata={_OPTION: spec})
 

@@ -257,7 +257,7 @@ def parts_from(content: Any, changes: Mapping[str, Any], where: str) -> tuple[Pa
 
 
 def _entries(value: Any) -> list[dict[str, Any]]:
-    """What is said of the parts of a kind, each as keys and values."""
+    """What is reported of the parts of a kind, each as keys and values."""
     values = value if isinstance(value, list | tuple) else [value]
     return [dict(each) if isinstance(each, Mapping) else {NAME_KEY: each} for each in values]
 

@@ -9,7 +9,7 @@ from quadsim.base.errors import InputError
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file through a temporary one beside it and a rename; folders are made.
+    """Write a file through a temporary one next to it and a rename; folders are made.
 
     Raises:
         InputError: naming the path and the reason; nothing is left behind.

@@ -139,7 +139,7 @@ def _finish(loaded: Campaign, folder: Path, wall_s: float, flown: int, as_json: 
 
 
 def _fly_one(loaded: Campaign, folder: Path, number: int, bag: Path | None, as_json: bool) -> int:
-    """One run by itself, beside what the table says of it; the exit status."""
+    """One run by itself, besides what the table states of it; the exit status."""
     from quadsim.analysis.summary import summarize_all
     from quadsim.bag.profiles import Recording
     from quadsim.cli.show import show_summary

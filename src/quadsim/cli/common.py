@@ -58,7 +58,7 @@ def write_pictures(
 
 
 def json_value(value: Any) -> Any:
-    """A value as JSON knows it: numpy turned into Python, NaN and infinity into null."""
+    """A value as JSON knows it: numpy converted into Python, NaN and infinity into null."""
     if isinstance(value, Mapping):
         return {str(key): json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -146,7 +146,7 @@ class ProgressLine:
     Args:
         label: what runs.
         total: how much there is, if that is known.
-        column: what the bar says of how much is done.
+        column: what the bar reports of how much is done.
         quiet_s: time between two lines.
         clock: wall time, s.
     """
@@ -203,7 +203,7 @@ class ProgressLine:
         return max(now_s - begin_s, 1e-3)
 
     def show(self, done: float, words: str, line: str) -> None:
-        """Show how much is done: words beside the bar, or a line."""
+        """Show how much is done: words besides the bar, or a line."""
         if self._bar is None:
             say(f"{self.label}: {line}")
         else:
@@ -280,10 +280,10 @@ def counting(label: str) -> Iterator[Callable[..., None]]:
 
 @contextmanager
 def working(what: str) -> Iterator[Callable[[str], None]]:
-    """A line that says what a longer step does; a spinner on a terminal.
+    """A line that states what a longer step does; a spinner on a terminal.
 
     Yields:
-        What says how far it is: another line, or in the place of the first one.
+        What states how far it is: another line, or in the place of the first one.
     """
     if not sys.stderr.isatty():
         say(what)
@@ -342,7 +342,7 @@ def finish(
         as_json: whether the JSON object is asked for.
         show: prints tables of it.
         line: goes below them.
-        passed: whether all is as it should be; None: the summary says so.
+        passed: whether all is as it should be; None: the summary reports it.
     """
     if as_json:
         print_json(summary)

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from quadsim.sim.scenario import Scenario
 
 
-#: Longest flight by somebody's sticks where nothing else is said, s.
+#: Longest flight by somebody's sticks where nothing else is stated, s.
 PILOTED_S = 3600.0
-#: What is recorded of a swarm where nothing else is said.
+#: What is recorded of a swarm where nothing else is stated.
 SWARM_PROFILE = "swarm"
 #: Mapping of the keys of a terminal.
 KEYBOARD = "keyboard"
@@ -128,7 +128,7 @@ def _quiet(flown_s: float, height_m: float | None, state: str | None) -> None:
 
 
 def _graph_values(outcome: FlightOutcome, scenario: Scenario, nodes: list[str]) -> dict[str, Any]:
-    """What the summary says of the graph beyond the flight."""
+    """What the summary reports of the graph beyond the flight."""
     from quadsim.ros.graph.supervisor import ITSELF
 
     dynamics = outcome.reports.get("/dynamics") or outcome.reports.get("/swarm")

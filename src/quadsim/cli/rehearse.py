@@ -166,7 +166,7 @@ def _show(summary: dict[str, Any]) -> None:
 
 # ---- on DDS: the same flights by the graph of a real vehicle, in real time -----------------------
 
-#: Outcomes, what else was measured of each, and the folder that has the bags until they are kept.
+#: Outcomes, what else was measured of each, and the folder that has the bags until they are stored.
 Flown = tuple[list["Outcome"], list[dict[str, float]], Path]
 
 
@@ -186,7 +186,7 @@ def fly_on_dds(
         scenario: a file of ``config/rehearsals``, or its path.
         seeds: of the flights.
         speed_mps: limit of speed instead of the file's.
-        folder: of the run; bags lie beside it until :func:`take_bags`.
+        folder: of the run; bags lie next to it until :func:`take_bags`.
         domain: DDS domain; None: ROS_DOMAIN_ID's.
         composed: all nodes but the stand-in in one process.
         tell: is told flights done, and of how many.

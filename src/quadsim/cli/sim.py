@@ -51,7 +51,7 @@ class FlightOptions(Printed):
     pictures: Pictures = None
 
     def check(self) -> None:
-        """Refuse what says how a bag is written where there is none.
+        """Refuse what states how a bag is written where there is none.
 
         Raises:
             InputError: naming it.

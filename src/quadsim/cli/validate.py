@@ -61,7 +61,7 @@ def validate(options: ValidateOptions) -> int:
 
     LOG is a bag or a log of another format (docs/logs.md) with rotor speeds, or their commands, and
     a true motion. Force and torque are compared at each instant; the motion is predicted from
-    recorded rotor speeds over windows of 0.01 to 2 s. With --bounds it is said how often bounds
+    recorded rotor speeds over windows of 0.01 to 2 s. With --bounds it is reported how often bounds
     that were made from other flights hold on these. Exit status: 0, or 2 where a log does not hold
     what is needed.
     """

@@ -46,7 +46,7 @@ def import_(options: ImportOptions) -> None:
 
     SDF and URDF (Gazebo, RotorS, PX4, hector; expand xacro first), PX4's airframes, and the
     parameters of RotorPy, Agilicious, Flightmare and hector_quadrotor are read by their content.
-    What FILE does not tell is asked for, or filled in and said, a line each.
+    What FILE does not tell is asked for, or filled in and stated, a line each.
     """
     from quadsim.base.changes import parse_changes
     from quadsim.lab.vehicle_import.vehicle_file import import_vehicle, suite_text

@@ -3,7 +3,7 @@
 Sticks command velocity in the heading frame, the height held above ground, and the yaw rate; all of
 them released, the reference brakes and stays where it has come to rest. The reference is a moving
 point of bounded acceleration and jerk; its height follows the ground below at the held distance.
-Its speed is bounded so that ground which rises as steeply as ``slope`` takes away no more of the
+Its speed is bounded so that ground which rises as steeply as ``slope`` removes no more of the
 height than is left above ``guard_m`` until the climb answers, and so that the slope which is known
 can be climbed; at the guard's height only climbing is left.
 """
@@ -69,7 +69,7 @@ Ground = tuple[int, float, float, float, float]
 
 
 def new_assisted() -> np.recarray[Any, Any]:
-    """The (1,) ASSISTED record of a reference at the origin that wishes nothing.
+    """The (1,) ASSISTED record of a reference at the origin that requests nothing.
 
     A record goes into compiled code as an array of one: as a scalar it takes 20 us a call.
     """
@@ -111,7 +111,7 @@ def manual_wish(params: ManualParams, sticks: Sticks) -> Sticks:
 def begin_assisted(
     states: Records[Assisted], p_W: Vec3, v_W: Vec3, a_W: Vec3, yaw: float, yaw_rate: float
 ) -> None:
-    """Take the reference up in a motion, with no wish; the height that is flown is held."""
+    """Take the reference up in a motion, with no request; the height that is flown is held."""
     state = states[0]
     for i in range(4):
         state.wish[i] = 0.0

@@ -1,8 +1,8 @@
-"""The safe velocity nearest to a wish, and a certificate of it; derivation in docs/guard.md.
+"""The safe velocity nearest to a request, and a certificate of it; derivation in docs/guard.md.
 
 **Stop point.** A vehicle that obeys a command within T and brakes with at least a stops from the
 velocity v at x = v (T + |v| / 2a). The map is radial and one-to-one, so what is known to be free, a
-convex polytope about the vehicle, is searched for the stop point nearest to the wish's.
+convex polytope about the vehicle, is searched for the stop point nearest to the request's.
 
 **Law.** Each obstacle o with keep-out R gives the half-space that touches its ball where the way to
 the last stop point comes nearest to it, or enters it (a convex decomposition about a line segment:
@@ -30,7 +30,7 @@ from quadsim.base.compiled import Array, kernel
 
 #: Iterations after which Gilbert's bound is taken as it is.
 MOST_STEPS = 24
-#: A half-space violated by less is kept, m.
+#: A half-space violated by less is stored, m.
 TOLERANCE_M = 1e-6
 #: Half-spaces that a projection meets one after the other, at most; three touch at its solution.
 MOST_CUTS = 40

@@ -135,7 +135,7 @@ def shaped(deflection: float, dead_zone: float, expo: float) -> float:
 
 @dataclass(frozen=True)
 class Reading:
-    """What one message says.
+    """What one message states.
 
     Attributes:
         sticks: forward, left, up, yaw.

@@ -1,7 +1,7 @@
 """The mixer: thrust and torques to rotor speeds within their limits.
 
 What the rotors cannot give is given up in this order: yaw torque first, then collective thrust,
-roll and pitch torque last (both by the same factor, so that the axis of the turn is kept). A
+roll and pitch torque last (both by the same factor, so that the axis of the turn stays). A
 vehicle that keeps its attitude can win its height back; the other way round it cannot.
 
 A helicopter has a rate loop of its own: it is given body rates and a throttle.

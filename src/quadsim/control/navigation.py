@@ -5,14 +5,14 @@ height are the position loop's, and so are the limits of speed.
 
 - ``nose_on``: yaw to the target, and pitch. Forward acceleration by PD on the distance along the
   nose, while the nose points there; sideways drift is damped by roll. Nearer than ``near_m`` the
-  heading is kept and both axes are flown as in ``acceleration``.
+  heading is held and both axes are flown as in ``acceleration``.
 - ``acceleration``: the position error, projected on the body's heading, to pitch and roll by PD.
 - ``velocity``: the wanted velocity points at the target, its size falls linearly near it (the
   distance over the deceleration reaction time, 1 / ``position_gain_xy``), is held to what
   ``braking_mps2`` can stop and to the limit; velocity errors to pitch and roll. These are the
   velocity loops of :mod:`quadsim.control.position`, so there is nothing of it here.
 
-The proportional part is limited to what the derivative part takes away at the fastest speed: far
+The proportional part is limited to what the derivative part removes at the fastest speed: far
 off, both are flown at that speed.
 """
 

@@ -62,7 +62,7 @@ class PositionParams:
     ] = 0.7
 
 
-#: The position loop where nothing else is said.
+#: The position loop where nothing else is stated.
 DEFAULT_POSITION = PositionParams()
 
 
@@ -106,7 +106,7 @@ class AttitudeParams:
 
 @dataclass(frozen=True)
 class WatchdogParams:
-    """What the inner loop does when its inputs stay away."""
+    """What the inner loop does when its inputs are missing."""
 
     command_timeout_s: Annotated[
         float, Spec("age of the attitude command that means it is lost", "s", gt=0.0, le=10.0)

@@ -33,7 +33,7 @@ Flags = NDArray[np.bool_]
 MOST_NEIGHBOURS = 12
 #: Lines nearer to parallel than this, by the sine of their angle, are.
 PARALLEL = 1e-6
-#: A wish that violates a half-plane by less, in m/s, is none that needs a change.
+#: A request that violates a half-plane by less, in m/s, is none that needs a change.
 SLACK_MPS = 1e-6
 #: Time in which vehicles that are too near are to be apart, s.
 APART_S = 0.5
@@ -64,7 +64,7 @@ def half_plane(
     Args:
         px, py: the other's position less the own, m.
         vx, vy: the own velocity less the other's, m/s.
-        reach_m: distance to be kept.
+        reach_m: distance to be held.
         horizon_s: for so long.
 
     Returns:
@@ -100,7 +100,7 @@ def on_line(
         lines: (K, 4) a point of each line, and its direction.
         k: whose line.
         most_mps: radius of the circle.
-        gx, gy: the wish; or the direction in which as far as possible is best.
+        gx, gy: the request; or the direction in which as far as possible is best.
         along: whether it is a direction.
 
     Returns:
@@ -246,18 +246,18 @@ def give_way(
     given_W: Array,
     whom: Indices,
 ) -> None:
-    """Velocities that keep vehicles apart, as near as can be to what each of them wishes.
+    """Velocities that keep vehicles apart, as near as can be to what each of them requests.
 
     Args:
         p_W: (N, 3) where they are, m.
         v_W: (N, 3) how they move, m/s.
-        wish_W: (N, 3) velocities that they wish.
+        wish_W: (N, 3) velocities that they request.
         flies: (N,) bool; others are not there.
         gives_way: (N,) bool; of others nothing is expected, and they are not changed.
         most_mps: fastest, level.
         radius_m, horizon_s, height_m, right_rad: as of :class:`GiveWayParams`, rad.
-        given_W: (N, 3) the result; the same number for number where the wish may stay.
-        whom: (N,) int64, the neighbour that forbids a wish most, -1 where it may stay; a result.
+        given_W: (N, 3) the result; the same number for number where the request may stay.
+        whom: (N,) int64, the neighbour that forbids a request most, -1 where it may stay; a result.
     """
     lines, work = np.empty((MOST_NEIGHBOURS, 4)), np.empty((MOST_NEIGHBOURS, 4))
     near = np.empty(MOST_NEIGHBOURS, np.int64)

@@ -1,6 +1,6 @@
-"""Flight of a quadrotor on three rotors: it spins about an axis that is kept near the vertical.
+"""Flight of a quadrotor on three rotors: it spins about an axis that is held near the vertical.
 
-Without one rotor, yaw cannot be held. The two rotors beside the lost one turn the body about its
+Without one rotor, yaw cannot be held. The two rotors next to the lost one turn the body about its
 vertical; the one opposite pushes one edge up all the time, which the spin turns into a steady
 wobble: with body rates ``w`` that do not change, ``tau = w x (J w + h)`` (h: the rotors' angular
 momentum), and the axis ``n = w / |w|`` stands still in the body and in the world. The thrust's mean
@@ -47,7 +47,7 @@ LEAST_LAG_S, DELAY_S = 0.005, 0.006
 MOST_ERROR = 1.5
 #: Share of a rotor's range up to which it is loaded by plan.
 LOAD = 0.95
-#: Thrust of the rotor opposite over that of each beside the lost one: as planned, where those two
+#: Thrust of the rotor opposite over that of each next to the lost one: as planned, where those two
 #: give what they can, and where it brakes the spin.
 OPPOSITE_SHARE, LOADED_SHARE, BRAKING_SHARE = 0.3, 0.6, 2.5
 #: Spin in rad/s from which on it is braked, and the growth of the share, s/rad.
@@ -72,7 +72,7 @@ def opposite_of(airframe: Airframe, lost: int) -> int:
 
 @kernel
 def _beside(airframe: Airframe, lost: int, opposite: int) -> tuple[int, int]:
-    """The two rotors beside the lost one."""
+    """The two rotors next to the lost one."""
     a, b = -1, -1
     for i in range(airframe.rotors):
         if i not in (lost, opposite):
@@ -88,7 +88,7 @@ def _arm(airframe: Airframe, i: int) -> complex:
 
 @kernel
 def planned_thrusts(airframe: Airframe, thrust_N: float, spin: float) -> tuple[float, float]:
-    """What the rotor opposite, and each beside the lost one, give in N when nothing disturbs.
+    """What the rotor opposite, and each next to the lost one, give in N when nothing disturbs.
 
     Args:
         airframe: AIRFRAME record.

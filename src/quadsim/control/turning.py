@@ -11,7 +11,7 @@ LEAD_RAD, PAUSE_S = 0.3, 0.5
 class TurningHeading:
     """The heading of attitudes of which the yaw rate counts.
 
-    Told the present heading beside a rate, ArduPilot turns at 0.63 of the rate, since its own
+    Told the present heading besides a rate, ArduPilot turns at 0.63 of the rate, since its own
     target leads the vehicle and is called back each time.
     """
 

@@ -178,7 +178,7 @@ class DriverService:
 
     @property
     def answer(self) -> str:
-        """Field of the answer that says whether it was heard; empty: that it came says so."""
+        """Field of the answer that reports whether it was heard; empty: that it came reports it."""
         return SERVICE_TYPES[self.type][1]
 
     def request(self, now_ns: int) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Blocks of a driver's messages as ours: type, axes, units; whatever the driver file says."""
+"""Blocks of a driver's messages as ours: type, axes, units; whatever the driver file states."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _FRAMES = {
 def _stated(covariance: Array, topic: DriverTopic, wide: int = 3) -> Array:
     """Covariances as the file wants them: ignored, or filled in where they are unknown.
 
-    A first element that is zero or below says unknown, or that there is no such measurement.
+    A first element that is zero or below states unknown, or that there is no such measurement.
     """
     size = covariance.shape[-1]
     covariance = covariance.copy()
@@ -232,7 +232,7 @@ def can_convert(theirs: str, ours: str) -> bool:
 
 
 def conversions(ours: str) -> str:
-    """What can become one of our types, beside itself, for messages."""
+    """What can become one of our types, besides itself, for messages."""
     return ", ".join(a for a, b in _ALL if b == ours != a) or "nothing"
 
 
@@ -254,7 +254,7 @@ class Converter:
     """Converts the messages of one topic of a bag.
 
     Args:
-        topic: what the driver file says.
+        topic: what the driver file states.
         types: the bag's.
         prefix: of the frames that messages are to name.
         vehicle: its name, by which it is known among several bodies.
@@ -279,7 +279,7 @@ class Converter:
 
         Raises:
             StrangeDefinition: the bag defines the type without a field that is needed.
-            QuadsimError: a message is not what its type says, or the type is not known.
+            QuadsimError: a message is not what its type reports, or the type is not known.
         """
         topic = self._topic
         kinds = (topic.type, topic.our_type)
@@ -327,10 +327,10 @@ class Converter:
         return [None if payload is None else next(made) for payload in found]
 
     def resets(self, payload: bytes) -> int | None:
-        """How often the estimator that sent a message has reset; None: that is not said.
+        """How often the estimator that sent a message has reset; None: that is not stated.
 
         Raises:
-            QuadsimError: the message is not what its type says.
+            QuadsimError: the message is not what its type reports.
         """
         if self._topic.type != "px4_msgs/msg/VehicleOdometry":
             return None

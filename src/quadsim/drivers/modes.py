@@ -1,4 +1,4 @@
-"""Whether a vehicle is in the mode in which it obeys setpoints, out of what its driver says."""
+"""Whether a vehicle is in the mode in which it obeys setpoints, out of what its driver reports."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ COMMANDS = {
 }
 #: Thrust over mass that hovers, m/s^2.
 HOVERS_MPS2 = 9.80665
-#: AttitudeTarget.type_mask: what is to be ignored of it. Rates beside an attitude all count:
+#: AttitudeTarget.type_mask: what is to be ignored of it. Rates besides an attitude all count:
 #: ArduPilot stops where some are masked (GCS_MAVLink_Copter.cpp), and PX4 takes the yaw rate alone
 #: (mavlink_receiver.cpp).
 IGNORE_NOTHING, IGNORE_ATTITUDE = 0, 128
@@ -170,7 +170,7 @@ def _px4_setpoint(command: VelocityCommand, target: DriverCommand) -> Fields:
 
 
 def _px4_mode(command: AnyCommand, field: str) -> Fields:
-    """OffboardControlMode, which PX4 wants beside setpoints, at least twice a second."""
+    """OffboardControlMode, which PX4 wants besides setpoints, at least twice a second."""
     return {"timestamp": command.sent_ns // 1000, field: True}
 
 
@@ -233,7 +233,7 @@ def sent_as(target: DriverCommand, command: AnyCommand) -> Fields:
     """Fields of the driver's message by their dotted names; what is not named stays zero.
 
     Args:
-        target: what the driver file says.
+        target: what the driver file states.
         command: ours.
     """
     return _OUT[COMMANDS[target.ours], target.type](command, target)
@@ -305,7 +305,7 @@ def relayed_as(target: DriverRelay, pose: OutsidePose) -> Fields:
     """Fields of the driver's message by their dotted names; what is not named stays zero.
 
     Args:
-        target: what the driver file says.
+        target: what the driver file states.
         pose: from outside.
     """
     return _RELAYS[target.type](pose, target)

@@ -27,7 +27,7 @@ MOUNTING_DEG, SCALE = 1.0, 0.01
 FIELD_OFFSET_T = 5e-7
 #: Deviation of each part of the lever arm from IMU to antenna of a vehicle that a person carries.
 LEVER_ARM_M = 0.05
-#: A fix that is less accurate says too little of a lever arm of that size.
+#: A fix that is less accurate reports too little of a lever arm of that size.
 ACCURATE_FIX_M = 0.3
 #: How long the correlated error of a fix lasts: multipath of an accurate one, else the orbits and
 #: the ionosphere.
@@ -44,7 +44,7 @@ LEAST_SHARE, LARGEST_SHARE = 0.25, 0.95
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What the messages say, beside their numbers.
+    """What the messages say, besides their numbers.
 
     Attributes:
         place: the datum, or the first fix.
@@ -286,7 +286,7 @@ class Unknown:
         return known and not self.notes
 
     def assume(self) -> EstimatorParams:
-        """The parameters with an assumption for all that is not known; it says which in notes."""
+        """The parameters with an assumption for all that is not known; it states which in notes."""
         silent = [name for name, stated in self._sensors.items() if not stated]
         has_range = "range" in self._sensors
         heard = replace(self._heard, has_range=has_range, without_covariance=silent)

@@ -23,11 +23,11 @@ def follow(
     """Move the pose in ``odom`` as the filter's velocity and rate say.
 
     The correction of the heading is the turn about the vertical that the rates do not explain. The
-    position goes on by the trapezoid of the velocities, turned from ``map`` into ``odom``.
+    position goes on by the trapezoid of the velocities, rotated from ``map`` into ``odom``.
 
     Args:
         odoms: (1,) the pose in ``odom`` at the last stamp, changed in place.
-        befores, filtereds: (1,) what the filter said then and says now, in ``map``.
+        befores, filtereds: (1,) what the filter stated then and reports now, in ``map``.
         leaps: whether the filter has begun anew since: then only its new velocity counts.
     """
     odom, before, now = odoms[0], befores[0], filtereds[0]
@@ -47,7 +47,7 @@ def follow(
 
 
 class OdomFrame:
-    """The pose in ``odom`` beside a filter.
+    """The pose in ``odom`` next to a filter.
 
     Attributes:
         odoms: (1,) ODOMETRY; position and attitude are those of ``base_link`` in ``odom``.
@@ -59,7 +59,7 @@ class OdomFrame:
         self._starts = 0
 
     def take(self, filtered: np.record, starts: int) -> np.record:
-        """Go on with what the filter says now; the pose in ``odom``.
+        """Go on with what the filter reports now; the pose in ``odom``.
 
         Args:
             filtered: ODOMETRY in ``map``.

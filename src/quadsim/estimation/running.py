@@ -32,7 +32,7 @@ from quadsim.estimation.reference_filters.ekf7 import ekf7_offer
 from quadsim.estimation.reference_filters.fusion import direct_odometry
 from quadsim.estimation.reference_filters.gps_ins import gps_ins_offer
 
-#: Biases change slowly: they are kept so often.
+#: Biases change slowly: they are stored so often.
 BIAS_STEP_NS = 100_000_000
 
 
@@ -72,7 +72,7 @@ class Found(NamedTuple):
 class RunProgress(Record):
     """What is remembered between blocks."""
 
-    odometry_ns: int  # of the newest output that was kept
+    odometry_ns: int  # of the newest output that was stored
     biases_ns: int  # when they are due
     innovations: int  # that have been read
 

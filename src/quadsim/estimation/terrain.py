@@ -58,7 +58,7 @@ VELOCITY_CORRELATION_S = 1.0
 #: Deviation of the height before the first reading, m.
 UNKNOWN_M = 1e3
 
-#: What became of a reading: taken; kept for later, as no odometry is as new; nothing seen (too
+#: What became of a reading: taken; stored for later, as no odometry is as new; nothing seen (too
 #: far); too near; an outlier; of no use (not a number, too old, or too tilted).
 READINGS = ("taken", "early", "far", "near", "outlier", "useless")
 TAKEN, EARLY, FAR, NEAR, OUTLIER, USELESS = range(6)

@@ -187,7 +187,7 @@ class ArduPilot:
         """The throttles of the next frame.
 
         Raises:
-            FlightError: it says nothing for so long, or not what is known.
+            FlightError: it states nothing for so long, or not what is known.
         """
         until_s = time.monotonic() + timeout_s
         where = f"udp {self._servos.port}"

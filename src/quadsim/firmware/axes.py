@@ -19,7 +19,7 @@ _HALF_SQRT2 = math.sqrt(0.5)
 
 CLOCKWISE, COUNTER_CLOCKWISE = -1, 1
 
-#: A rotor may be so far beside the direction that the firmware expects, degrees.
+#: A rotor may be so far next to the direction that the firmware expects, degrees.
 AZIMUTH_DEG = 25.0
 
 

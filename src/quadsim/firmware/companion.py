@@ -1,6 +1,6 @@
 """A companion that flies the mission of one vehicle through MAVLink.
 
-It is what a computer beside the autopilot would be: it arms, sends places and velocities
+It is what a computer next to the autopilot would be: it arms, sends places and velocities
 (SET_POSITION_TARGET_LOCAL_NED), asks for a landing, and takes the firmware's own estimate as the
 odometry on which the mission is decided. ArduPilot's and PX4's ways differ in modes and take-off.
 """
@@ -75,7 +75,7 @@ class Companion:
 
     Attributes:
         ready: whether it would arm and gives an odometry.
-        armed: as its heartbeat says.
+        armed: as its heartbeat reports.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Companion:
             self._ticks_ns = now_ns + TICK_NS
             self._command(now_ns)
 
-    # what it says
+    # what it reports
 
     def take(self, message: Message, now_ns: int) -> None:
         """Take a message of the autopilot.
@@ -179,7 +179,7 @@ class Companion:
             return
         stamp_ns, place, v_W = self._motion  # type: ignore[misc]
         late_s = (now_ns - stamp_ns - (self._boot_ns or 0)) * 1e-9
-        if late_s > 1.0:  # it says nothing any more: the odometry grows old
+        if late_s > 1.0:  # it states nothing any more: the odometry grows old
             return
         p_W = [o + p + late_s * v for o, p, v in zip(self._origin_W, place, v_W, strict=True)]  # type: ignore[arg-type]
         self._craft.tell_odometry(now_ns, p_W, v_W, *self._turn)
@@ -330,7 +330,7 @@ class Companion:
             self._long(names.MAV_CMD_REQUEST_MESSAGE, origin)
 
     def _set_target(self) -> None:
-        """Send the mission's wish; on the ground: stay."""
+        """Send the mission's request; on the ground: stay."""
         setpoint, craft = self._craft.setpoints[0], self._craft
         if self._origin_W is None:
             return

@@ -91,7 +91,7 @@ class Flown:
         return loop
 
     def plain(self, scenario: Scenario, vehicle: str, vehicles: Vehicles, index: int) -> ClosedLoop:
-        """The loop of one vehicle, of which no more is kept than of any."""
+        """The loop of one vehicle, of which no more is stored than of any."""
         loop = ClosedLoop(scenario, vehicle=vehicle, vehicles=vehicles, index=index)
         self.attach(loop, vehicles, index)
         return loop

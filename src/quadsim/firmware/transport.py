@@ -26,7 +26,7 @@ HOST = "127.0.0.1"
 LARGEST = 65536
 #: So many packets of others are read for one of the firmware.
 MOST_STRAYS = 256
-#: What a UDP socket says of a packet that nobody hears: nobody is there, or the network is down.
+#: What a UDP socket reports of a packet that nobody hears: nobody is there, or the network is down.
 UNHEARD = (
     *(errno.EAGAIN, errno.ECONNREFUSED, errno.ENOBUFS),
     *(errno.EHOSTUNREACH, errno.EHOSTDOWN, errno.ENETUNREACH, errno.ENETDOWN),
@@ -118,7 +118,7 @@ class Strays:
 
 
 class UdpPort:
-    """A UDP port of this machine, and the one sender that is believed on it.
+    """A UDP port of this machine, and the one sender that is assumed on it.
 
     That is the process which we started, or else whoever first sends what fits.
 
@@ -362,13 +362,13 @@ WITH_US = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
 
 
 class Process:
-    """A firmware's executable, in a scratch folder of its own; what it prints is kept there.
+    """A firmware's executable, in a scratch folder of its own; what it prints is stored there.
 
     Args:
         executable: its path.
         arguments: of the command line.
         name: for errors.
-        environment: variables beside those of this process.
+        environment: variables besides those of this process.
 
     Attributes:
         folder: where it runs: its parameters and logs are written there.
@@ -445,7 +445,7 @@ class Process:
         """See that it still runs.
 
         Raises:
-            FlightError: it ended, with what it said last.
+            FlightError: it ended, with what it stated last.
         """
         status = None if self._running is None else self._running.poll()
         if status is not None:

@@ -1,6 +1,6 @@
 """A mission that the firmware flies itself: uploaded by MAVLink's mission protocol.
 
-We send MISSION_COUNT, the autopilot asks for each item by MISSION_REQUEST_INT and says in
+We send MISSION_COUNT, the autopilot asks for each item by MISSION_REQUEST_INT and reports in
 MISSION_ACK whether it takes them (mavlink.io/en/services/mission.html). Item 0 is ArduPilot's home.
 """
 

@@ -1,7 +1,7 @@
 """How a vehicle's mass is shared among the body and the rotors, which are links of their own.
 
 A vehicle's file gives mass and inertia of the whole, about its centre of mass. What is left for the
-body when the rotors are taken away makes the whole again, exactly (parallel axes).
+body when the rotors are removed makes the whole again, exactly (parallel axes).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import Mat3
 
 Four = tuple[float, float, float, float]
-#: Three rows of four: a matrix of nine, and what lies beside it.
+#: Three rows of four: a matrix of nine, and what lies next to it.
 Rows = tuple[Four, Four, Four]
 
 

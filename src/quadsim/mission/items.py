@@ -97,7 +97,7 @@ class Hover:
 class Follow:
     """Points of time, joined by straight lines; velocity and acceleration wanted are zero.
 
-    A reference that moves and says it stands, as the FCND project's trajectories do.
+    A reference that moves and states it stands, as the FCND project's trajectories do.
     """
 
     points: Annotated[

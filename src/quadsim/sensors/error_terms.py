@@ -3,11 +3,11 @@
 ``quadsim sensors check`` measures a parameter by its kind
 (:data:`quadsim.lab.sensor_check.experiments.TERMS`).
 
-How warm a sensor is: the air's temperature and its own warmth after switch-on.
+How warm a sensor is: the air's temperature and its own heating after switch-on.
 
 Where a sensor sits on the vehicle: its frame S in ``base_link``.
 
-When a sample is taken, what its stamp says, and when (and whether) it is published.
+When a sample is taken, what its stamp states, and when (and whether) it is published.
 
 Events by chance, from the same normal numbers that make the noise.
 """
@@ -162,7 +162,7 @@ def due(period_ns: int, previous_ns: int, now_ns: int) -> bool:
 
 @kernel
 def stamp_of_sample(jitter_s: float, now_ns: int, period_ns: int, white: float) -> int:
-    """What the stamp of a sample taken now says: normal jitter, cut below half a period."""
+    """What the stamp of a sample taken now reports: normal jitter, cut below half a period."""
     bound_ns = LARGEST_JITTER * period_ns
     error_ns = jitter_s * 1e9 * white
     return int(now_ns + round(min(max(error_ns, -bound_ns), bound_ns)))

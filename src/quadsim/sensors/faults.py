@@ -105,7 +105,7 @@ def add_fault(
         where: goes before what errors say.
 
     Raises:
-        InputError: the fault does not fit the sensor; one line that says what is allowed.
+        InputError: the fault does not fit the sensor; one line that states what is allowed.
     """
     if params.channel not in channels:
         named = ", ".join(name for name in channels if name)

@@ -176,7 +176,7 @@ def read_channel(
     white: Array,
     values: Array,
 ) -> None:
-    """What a triad says.
+    """What a triad reports.
 
     Args:
         channel: an :class:`ImuChannel`, changed in place.

@@ -348,7 +348,7 @@ class SimulatedLidar:
         environment: the world it measures.
         seed: the scenario's.
         vehicle: the vehicle's name.
-        scene: what rays meet beside the flat ground.
+        scene: what rays meet besides the flat ground.
         faults: what goes wrong, and when.
 
     Raises:

@@ -135,7 +135,7 @@ def on_axes(amplitude: Array | Vec3, z: complex) -> Vec3:
 
 @kernel
 def turned(z: complex, turn: float) -> complex:
-    """A phasor after a turn in rad; its length is kept at 1 to first order."""
+    """A phasor after a turn in rad; its length is unchanged at 1 to first order."""
     z *= complex(*cos_sin(turn))
     size = 1.5 - 0.5 * (z.real * z.real + z.imag * z.imag)
     return complex(size * z.real, size * z.imag)

@@ -1,4 +1,4 @@
-"""Rows that grow with a flight, kept on the disk: memory stays what it was, however long it flew.
+"""Rows that grow with a flight, stored on the disk: memory stays what it was, however long it flew.
 
 They are read back as arrays that show the file, so whoever takes them sees no difference, but that
 they cannot be written. The pages that were looked at count as the process's memory until

@@ -21,7 +21,7 @@ Stamps = NDArray[np.int64]
 
 #: Levels of events, as diagnostic_msgs/DiagnosticStatus counts them.
 
-#: How long a flight is kept after a crash, ns.
+#: How long a flight is stored after a crash, ns.
 CRASH_REST_NS = 2_000_000_000
 
 
@@ -135,7 +135,7 @@ class ImuSamples:
 
 @dataclass(frozen=True, slots=True)
 class Innovations:
-    """What one kind of measurement said against what an estimator expected.
+    """What one kind of measurement stated against what an estimator expected.
 
     Attributes:
         stamp_ns: (N,) of the measurements, ns.
@@ -154,7 +154,7 @@ class Innovations:
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """What an estimator believed besides the motion.
+    """What an estimator assumed besides the motion.
 
     Attributes:
         stamp_ns: (N,) ns.
@@ -163,7 +163,7 @@ class Inside:
         sigma: (N, 6) stated deviations of the two, rad/s and m/s^2.
         innovations: kind of measurement (``gnss_position``, ``gnss_velocity``, ``magnetic_field``,
             ``pressure``, ``range``, ``external_position``, ``external_attitude``, ``inclination``)
-            to what it said.
+            to what it stated.
     """
 
     stamp_ns: Stamps
@@ -207,13 +207,13 @@ class FlightLog:
         command_stamps_ns: (C,) int64, ns, of the commands to the motors; none where unknown.
         command_radps: (C, n) what was commanded, rad/s.
         topics: topic (relative to the vehicle's namespace, or absolute) to count of messages.
-        gnss: GNSS fixes turned into the world frame: stamps, ``p_W`` and its ``sigma``, as the
+        gnss: GNSS fixes rotated into the world frame: stamps, ``p_W`` and its ``sigma``, as the
             messages state it, mean something.
         imu: samples of the IMU; None where nobody asked for them.
         hull_m: radius and height of the upright cylinder around the vehicle; 0 where unknown.
         ground_m: (N,) height of the ground beneath the truth, world, m; None where unknown.
         waypoints: (K, 3) corners of the mission, world, m.
-        inside: estimator to what it believed besides the motion, where that was kept.
+        inside: estimator to what it assumed besides the motion, where that was stored.
         arrivals: topic, as in ``topics``, to how its messages came, where that was looked at.
         wall_s: how long the flight took on the wall clock; 0 where unknown.
         notes: what a reader should know (a bag that was repaired, a topic that was missing).

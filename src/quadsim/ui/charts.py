@@ -129,7 +129,7 @@ VIEWS = {"position": positions, "error": error_panels, "attitude": attitudes, "r
 
 
 def step_panels(steps: StepsFlown, before: StepsFlown | None, windy: bool) -> list[Panel]:
-    """Steps of each axis, beside those with the gains of the file."""
+    """Steps of each axis, besides those with the gains of the file."""
     panels = []
     for axis in AXES:
         curves = []

@@ -14,7 +14,7 @@ from quadsim.base.errors import InputError
 from quadsim.base.files import find, known
 from quadsim.base.parameters import read_yaml
 
-#: What the scenario says, in a list of choices.
+#: What the scenario states, in a list of choices.
 AS_SCENARIO = ""
 #: Wind by its name: mean speed in m/s, and the reference speed of the turbulence at 20 feet.
 WINDS: dict[str, tuple[float, float] | None] = {
@@ -34,7 +34,7 @@ class FlightSetup:
 
     Attributes:
         scenario: a name in ``config/scenarios``, or the path of a file.
-        vehicle, sensors, estimator, autopilot: the same; empty: as the scenario says.
+        vehicle, sensors, estimator, autopilot: the same; empty: as the scenario states.
         wind: of :data:`WINDS`.
         wind_to_deg: where it blows to, from north over east, degrees.
         seed: of all noise; None: the scenario's.

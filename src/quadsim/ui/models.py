@@ -17,7 +17,7 @@ from quadsim.view.world_shapes import GroundPatch, world_shapes
 TERRAIN_POINTS = 257
 #: Colour of the estimate, and opacities of its ghost and of turning rotors.
 BLUE, GHOST_ALPHA, DISC_ALPHA = (31, 90, 200), 0.35, 0.45
-#: Files that are kept; a terrain has some megabytes.
+#: Files that are stored; a terrain has some megabytes.
 MOST_FILES = 12
 
 

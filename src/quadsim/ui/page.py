@@ -18,7 +18,7 @@ from quadsim.ui.workspace import Workspace
 TITLE = "quadsim"
 #: What a browser may call this machine: another page's name that leads here is refused.
 HOSTS = (LOCALHOST, "localhost")
-#: Beginnings of what is served beside the page.
+#: Beginnings of what is served besides the page.
 PATHS = ("/_nicegui", "/models/", "/report/", "/favicon.ico")
 #: Time in which a browser that got the page connects, s.
 VISIT_S = 10.0
@@ -93,7 +93,7 @@ def register(workspace: Workspace) -> None:
 
 
 class OwnPageOnly:
-    """ASGI middleware that answers browsers for this page alone, and says what it may load.
+    """ASGI middleware that answers browsers for this page alone, and states what it may load.
 
     A browser names the page that asks: ``Origin`` of a websocket, ``Sec-Fetch-Site`` of the rest.
     Who asks without a browser has no such headers, and what this machine's programs may.

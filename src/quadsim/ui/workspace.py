@@ -21,7 +21,7 @@ from quadsim.ui.gain_bench import Flat, GainBench
 from quadsim.ui.live_flight import LiveFlight
 from quadsim.ui.models import Models, ModelStore
 
-#: Flights that are kept; the oldest goes first.
+#: Flights that are stored; the oldest goes first.
 MOST_RUNS = 20
 #: A bag as it was recorded, in the list of estimators.
 AS_RECORDED = "as recorded"

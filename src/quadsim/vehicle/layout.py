@@ -7,7 +7,7 @@ import math
 from quadsim.base.elementary import cos, sin
 from quadsim.base.parameters import Vec3
 
-#: Shape and number of rotors; ``explicit`` says that each rotor is given by itself.
+#: Shape and number of rotors; ``explicit`` reports that each rotor is given by itself.
 LAYOUTS = ("explicit", "x4", "plus4", "x6", "plus6", "x8", "plus8")
 
 

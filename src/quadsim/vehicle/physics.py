@@ -8,7 +8,7 @@ from typing import Annotated
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Choice, Spec
 
-#: How the attitude is kept: unit quaternion normalised after each step; yaw, pitch and roll;
+#: how the attitude is represented: unit quaternion normalised after each step; yaw, pitch and roll;
 #: quaternion and its rate under a Lagrange constraint; rotation matrix on its group.
 FORMALISMS = ("quaternion", "euler", "constraint", "matrix")
 QUATERNION, EULER, CONSTRAINT, MATRIX = range(4)

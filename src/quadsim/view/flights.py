@@ -41,11 +41,11 @@ from quadsim.view.world_shapes import MARGIN_M, GroundPatch
 from quadsim.world.scene.scene import EMPTY_SCENE
 
 APPLICATION = "quadsim"
-#: Series that no message says.
+#: Series that no message states.
 _IN_LOGS_ALONE = ("innovations", "biases")
 #: Messages of a bag between two drawings.
 BLOCK = 5000
-#: Vehicle that is drawn where nothing says which flew.
+#: Vehicle that is drawn where nothing states which flew.
 DEFAULT_VEHICLE = "x500"
 
 
@@ -62,7 +62,7 @@ class Picture:
         timeline: where time begins.
         views: of the vehicles by name.
         notes: what is not drawn, and why.
-        vehicle: drawn whatever the scenario says; None: the scenario's.
+        vehicle: drawn whatever the scenario states; None: the scenario's.
         spawned: draws what is spawned.
     """
 
@@ -120,7 +120,7 @@ class Picture:
         self.lay_out(list(COLOURS), [group for group in groups if group not in _IN_LOGS_ALONE])
 
     def lay_out(self, tracks: Sequence[str] = (), shown: Sequence[str] = ()) -> rrb.Blueprint:
-        """Send the layout for what has been drawn, or for what is said will be."""
+        """Send the layout for what has been drawn, or for what is reported will be."""
         place = self.place
         views = self.views.values()
         flown = [view for view in views if view.start_W is not None]

@@ -130,7 +130,7 @@ def viewer(
 
     Args:
         web: a page for a browser instead of a window.
-        memory_limit: of what is kept; the oldest goes first.
+        memory_limit: of what is stored; the oldest goes first.
         bind: address that the page is served at.
         port: of the page; 0: any.
         file: a recording to open.

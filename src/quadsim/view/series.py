@@ -19,7 +19,7 @@ AXES = ("east", "north", "up")
 ANGLES = ("roll", "pitch", "yaw")
 #: Of the three axes, where a plot has one track alone.
 AXIS_COLOURS = ((200, 60, 50), (40, 140, 60), (40, 80, 200))
-#: Rows of the truth that are kept for estimates that come later.
+#: Rows of the truth that are stored for estimates that come later.
 KEPT_ROWS = 400
 
 

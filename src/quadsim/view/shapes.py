@@ -85,7 +85,7 @@ def _box(size_m: Vec3, middle: Array, colour: Colour) -> Triangles:
 
 
 def _blades(radius_m: float, direction: float) -> Triangles:
-    """Two blades about z, pitched so that they lift when turned in their direction."""
+    """Two blades about z, pitched so that they lift when rotated in their direction."""
     chord, pitch = 0.16 * radius_m, 0.35 * direction
     span = np.array([0.06, 0.3, 1.0]) * radius_m
     width = np.array([0.4, 1.0, 0.55]) * 0.5 * chord
@@ -143,7 +143,7 @@ class VehicleShape:
 def vehicle_shape(params: VehicleParams) -> VehicleShape:
     """Draw a vehicle by its file: arms to its hubs, discs of its rotors, legs to its feet.
 
-    Where the file says nothing (the hull's size, thickness of arms), sizes go with the arms'.
+    Where the file states nothing (the hull's size, thickness of arms), sizes go with the arms'.
     """
     hubs = np.array(params.rotor_positions_B_m, float).reshape(-1, 3)
     feet = np.array(params.contact.points_B_m, float).reshape(-1, 3)

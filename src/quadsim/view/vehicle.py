@@ -5,7 +5,7 @@ flies. Entities (NAME is the vehicle's, ``quad``):
 
 =====================================  ==========================================================
 ``/world/NAME/vehicle``                the body, at the truth, or at the estimate without one
-``/world/NAME/vehicle/rotor_0``, ...   rotors, turned by the integral of their speed
+``/world/NAME/vehicle/rotor_0``, ...   rotors, rotated by the integral of their speed
 ``/world/NAME/vehicle/range``          beam of the range finder; ``lidar``: points of a scan
 ``/world/NAME/ghost``                  the body, translucent, at the estimate
 ``/world/NAME/uncertainty``            ellipsoid of three deviations about the estimate

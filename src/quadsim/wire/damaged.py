@@ -28,7 +28,7 @@ def decoded(decoder: Callable[[Sequence[bytes]], T], payloads: Sequence[bytes]) 
     """Decode a block at once, or, where that is refused, the messages that make sense alone.
 
     Args:
-        decoder: raises QuadsimError for a message that is not what its type says.
+        decoder: raises QuadsimError for a message that is not what its type reports.
         payloads: serialised messages, at least one.
     """
     try:

@@ -154,7 +154,7 @@ def decode(type_name: str, payloads: Sequence[bytes]) -> Block:
         payloads: serialised messages, at least one, in order.
 
     Raises:
-        QuadsimError: a message is not what its type says.
+        QuadsimError: a message is not what its type reports.
     """
     layout, messages = LAYOUTS[type_name], Payloads.of(payloads)
     parts = []

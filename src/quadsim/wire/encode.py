@@ -228,7 +228,7 @@ def renamed(type_name: str, payload: bytes, frames: Sequence[str]) -> bytes:
         frames: as many names as the layout has.
 
     Raises:
-        QuadsimError: the message is not what its type says.
+        QuadsimError: the message is not what its type reports.
     """
     try:
         there = np.frombuffer(payload, message_dtype(LAYOUTS[type_name], payload))

@@ -95,7 +95,7 @@ def style(figure: go.Figure, height: int, y_title: str = "", x_title: str = "tim
     return figure
 
 
-#: Panels beside each other.
+#: Panels next to each other.
 ACROSS = 3
 
 

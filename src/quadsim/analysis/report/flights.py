@@ -24,7 +24,7 @@ from quadsim.sim.log import FlightLog
 
 Runs = Mapping[str, FlightLog]
 
-#: What lines are called: the legend of A. Larsen's thesis (NTNU 2010), and the autopilot's wish.
+#: What lines are called: the legend of A. Larsen's thesis (NTNU 2010), and the autopilot's request.
 TRUE, ESTIMATED, UNAIDED, WISH = "true", "estimated", "blind", "reference"
 GPS, CORNERS, TERRAIN, BOUND = "GPS fixes", "waypoints", "ground", "3 σ stated"
 
@@ -105,5 +105,5 @@ class Flights:
         return _FURTHER[(number - 1) % len(_FURTHER)] if number else ESTIMATE
 
     def judged(self, run: str) -> list[Mapping[str, Any]]:
-        """Criteria of a run, as its summary says them."""
+        """Criteria of a run, as its summary reports them."""
         return list(self.summaries.get(run, {}).get("criteria", []))

@@ -1,4 +1,4 @@
-"""What an estimator believed besides the motion: innovations with their bounds, and biases."""
+"""What an estimator assumed besides the motion: innovations with their bounds, and biases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quadsim.analysis.report.sheet import Sheet
 from quadsim.sim.log import Innovations
 
 REFUSED = "refused by the gate"
-#: NIS is drawn beside the interval that holds this share of it, if the filter is right.
+#: NIS is drawn next to the interval that holds this share of it, if the filter is right.
 SHARE = 0.95
 
 _DEGREES = float(np.degrees(1.0))
@@ -151,7 +151,7 @@ def _biases(flights: Flights, part: str, columns: slice, scale: float, unit: str
         if not len(inside.stamp_ns) or not np.isfinite(values).any():
             continue
         for axis in range(3):
-            if sigma[:, axis].any():  # about the estimate: where the filter says the true one is
+            if sigma[:, axis].any():  # about the estimate: where the filter states the true one is
                 three, about = 3 * sigma[:, axis], values[:, axis]
                 sheet.bounds(run, name, first, inside.stamp_ns, three, axis + 1, about)
             kind = flights.kind_of(name)

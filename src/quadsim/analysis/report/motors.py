@@ -1,4 +1,4 @@
-"""Speeds of the rotors, beside what was commanded."""
+"""Speeds of the rotors, besides what was commanded."""
 
 from __future__ import annotations
 

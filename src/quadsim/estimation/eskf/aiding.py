@@ -1,6 +1,6 @@
 """What holds a filter where GNSS does not: an external pose, standing still, gravity, rotor drag.
 
-As in :mod:`~quadsim.estimation.eskf.gnss`, each kernel fuses at the state's own stamp and says
+As in :mod:`~quadsim.estimation.eskf.gnss`, each kernel fuses at the state's own stamp and reports
 REJECTED, ACCEPTED or IGNORED.
 """
 

@@ -1,6 +1,6 @@
 """Covariance in place: linear changes of the error state, scalar updates in Joseph form.
 
-The covariance is stored full and kept exactly symmetric.
+The covariance is stored full and exactly symmetric.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def turn_errors(covariance: Array, n: int, at: int, R: Mat3) -> None:
 
 @kernel
 def turn_fixed_errors(covariance: Array, n: int, R: Mat3) -> None:
-    """Covariance after the errors of what is fixed in the IMU's axes are turned by R."""
+    """Covariance after the errors of what is fixed in the IMU's axes are rotated by R."""
     for at in (BG, BA, FIELD_BIAS, ANTENNA):
         if at < n:
             turn_errors(covariance, n, at, R)

@@ -200,7 +200,7 @@ def take_sample(line: Buffer, event: Input, at: int, log: StepLog) -> None:
     if state.starts == starts:
         dt_s = (event.stamp_ns - before_ns) * 1e-9
         log_state(line, PREDICT, at, dt_s, log)
-    else:  # or from the window that was filled beside the estimate
+    else:  # or from the window that was filled next to the estimate
         log_state(line, BEGIN, at if was_running == 0 else -1, 0.0, log)
     hold_attitude(state, params)
     log_innovations(line, event.stamp_ns)
@@ -237,7 +237,7 @@ def process(line: Buffer, events: Records[Input], first: int, last: int, log: St
         events: in the order of their stamps, of equal ones the IMU first.
         first: index of the first one.
         last: index behind the last one.
-        log: gets each state, if the line says so, and how it came from the one before.
+        log: gets each state, if the line reports it, and how it came from the one before.
 
     Returns:
         Index of the first event that waits for an IMU sample; ``last`` if none does.

@@ -169,7 +169,7 @@ def scaled_noise(factor: float, noise: Sym3) -> Sym3:
 
 @kernel
 def position_rows(state: Eskf, lever_W: Vec3) -> None:
-    """H of the position of a point beside the IMU: p + R l."""
+    """H of the position of a point next to the IMU: p + R l."""
     H = state.H
     H[:, :] = 0.0
     for i in range(3):
@@ -296,7 +296,7 @@ def fuse_gnss_position(state: Eskf, params: EstimatorParams, p_W: Vec3, noise: S
     if turned and result == REJECTED:
         follow_gnss(state, params, p_W, noise)
     rejected_s = rejected_for_s(state, GNSS_POSITION)
-    # a heading that is about to be turned explains it
+    # a heading that is about to be rotated explains it
     turns = state.heading.doubt > 0.0
     if rejected_s > RECOVERY_S and not velocity_holds(state) and not turns:
         recover(state, params, p_W, noise, REASON_GNSS_POSITION)
@@ -307,7 +307,7 @@ def fuse_gnss_position(state: Eskf, params: EstimatorParams, p_W: Vec3, noise: S
 
 @kernel
 def velocity_rows(state: Eskf, R: Mat3, w_S: Vec3, lever_S: Vec3) -> Vec3:
-    """H of the velocity of a point beside the IMU, v + R (w x l); returns R (w x l)."""
+    """H of the velocity of a point next to the IMU, v + R (w x l); returns R (w x l)."""
     H = state.H
     H[:, :] = 0.0
     for i in range(3):

@@ -63,7 +63,7 @@ LARGEST_FORCE, LARGEST_RATE = 1e4, 1e3
 LARGEST = np.array([1e8, 1e5, 1.0, 1e7, 1e7, 1e8, 2.0, 1e3, 1e4, 1e4, 1e4])
 #: A vehicle that moves slower than this may see the ground at one range for long.
 SLOW_MPS = 0.2
-#: What somebody says of a vehicle that stands counts for so long.
+#: What somebody reports of a vehicle that stands counts for so long.
 STOOD_NS = 500_000_000
 #: Variances that no message means, in the units of any sensor.
 LEAST_VARIANCE, LARGEST_VARIANCE = 1e-30, 1e12
@@ -102,7 +102,7 @@ def length(values: Array) -> float:
 
 @kernel
 def is_variance(variance: float) -> bool:
-    """Whether a number is a variance, or zero, which says that it is unknown."""
+    """Whether a number is a variance, or zero, which reports that it is unknown."""
     return variance == 0.0 or LEAST_VARIANCE <= variance <= LARGEST_VARIANCE
 
 
@@ -136,7 +136,7 @@ def judge_imu(line: Buffer, stamp_ns: int, values: Array, covariance: Array) -> 
 
 @kernel
 def watch_repetition(line: Buffer, kind: int, stamp_ns: int, values: Array, first: int) -> bool:
-    """Take note of a sensor's value; whether it is one that repeats, and so says nothing.
+    """Take note of a sensor's value; whether it is one that repeats, and so states nothing.
 
     Args:
         line: TIMELINE record.
@@ -309,7 +309,7 @@ def accept(
     Args:
         lines: (1,) TIMELINE; an array, for Numba takes a record from Python twenty times slower.
         kind: one of the layout's sensors, or IMU.
-        stamp_ns: what its stamp says; the parameters' delay is taken off. The end of an IMU
+        stamp_ns: what its stamp states; the parameters' delay is taken off. The end of an IMU
             sample's interval.
         values: (6,) of the IMU, m/s^2 and rad/s; (3,), or (1,) of pressure, range and standing
             still; (4,) of an attitude. An infinite range says "nothing in range" (REP 117): it is
@@ -352,7 +352,7 @@ def offer(
 ) -> int:
     """Take a message, and run the filter as far as it goes; see :func:`accept`.
 
-    A measurement is fused now, kept for the IMU sample it waits for, or gone back to.
+    A measurement is fused now, stored for the IMU sample it waits for, or gone back to.
     """
     verdict = accept(lines, kind, stamp_ns, values, covariance)
     run_events(lines[0])

@@ -1,6 +1,6 @@
 """Measurements in the order of their stamps, whatever the order of their arrival.
 
-IMU samples and measurements of the last half second are kept sorted by stamp, with copies of the
+IMU samples and measurements of the last half second stay sorted by stamp, with copies of the
 filter from time to time. A measurement stamped before the filter's time takes the filter back to
 the last copy before that stamp. :func:`~quadsim.estimation.eskf.driver.run` then runs what followed
 again, so that late data give the very result of the same data in order.
@@ -30,14 +30,14 @@ SNAPSHOT_NS = 10_000_000
 #: As many copies as reach over the horizon.
 SNAPSHOTS = 64
 CAPACITY = 4096
-#: So many processed events are kept before those out of reach are dropped.
+#: So many processed events are stored before those out of reach are dropped.
 DROP_FROM = 1024
 
 #: Kind of an event: a sensor of the layout, or this.
 IMU = len(SENSORS)
 KINDS = (*SENSORS, "imu")
 
-#: What input validation says about a message; all but the first are counted. GAP is not refused,
+#: What input validation reports about a message; all but the first are counted. GAP is not refused,
 #: nor is the time of an IMU sample of which a part is UNCHANGED.
 (
     OK,
@@ -84,7 +84,7 @@ class Input(Record):
 
 
 class Innovation(Record):
-    """What one measurement said; of one number only the first are meant."""
+    """What one measurement stated; of one number only the first are meant."""
 
     sensor: int
     stamp_ns: int
@@ -123,12 +123,12 @@ class Buffer(Record):
     sources: Annotated[Records[Source], len(SOURCES)]
     frozen: int  # of them, as bits
     moved: int  # whether the IMU has felt a motion
-    stood_ns: int  # when somebody last said that the vehicle stands
+    stood_ns: int  # when somebody last stated that the vehicle stands
     snapshot_first: int  # a ring
     snapshot_count: int
     snapshots: Annotated[Records[Eskf], SNAPSHOTS]
     innovations: Annotated[Records[Innovation], CAPACITY]
-    logs_steps: int  # for the smoother, into arrays beside; else they are left alone
+    logs_steps: int  # for the smoother, into arrays next to; else they are left alone
     step_count: int
     steps: Annotated[Records[Step], 1]
     verdicts: Annotated[NDArray[np.int64], len(KINDS), len(VERDICTS)]

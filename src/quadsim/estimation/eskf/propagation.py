@@ -2,7 +2,7 @@
 
 Of the error state, one step changes attitude, velocity and position, by themselves and by the
 biases of the IMU; all else stands still. So F P F^T is a few products of blocks of nine, in
-registers, and for what lies beside these five parts a chain of sums column by column.
+registers, and for what lies next to these five parts a chain of sums column by column.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def turn_step(
 def propagate_rest(
     covariance: Array, n: int, half_s: float, first: Mat3, tip: Mat3, push: Mat3, second: Mat3
 ) -> None:
-    """What lies beside them: each column alone; see :func:`propagate_motion` for the arguments."""
+    """What lies next to them: each column alone; see :func:`propagate_motion` for the arguments."""
     for k in range(PRESSURE, n):
         t0, t1, t2 = covariance[THETA, k], covariance[THETA + 1, k], covariance[THETA + 2, k]
         v0, v1, v2 = covariance[V, k], covariance[V + 1, k], covariance[V + 2, k]

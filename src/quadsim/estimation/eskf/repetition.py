@@ -44,9 +44,9 @@ STEPS = 1.5
 
 
 class Source(Record):
-    """What a sensor said last, and how often in a row."""
+    """What a sensor stated last, and how often in a row."""
 
-    count: int  # of messages, and of those that said something new
+    count: int  # of messages, and of those that stated something new
     changes: int
     run: int
     longest: float  # ordinary run of late

@@ -14,7 +14,7 @@ STILL_RATE_RADPS, STILL_FORCE_MPS2 = 0.1, 0.5
 
 
 class StandingSums(Record):
-    """``said``: 1 while somebody says that it stands; sums of the IMU since ``begin_ns``."""
+    """``said``: 1 while somebody reports that it stands; sums of the IMU since ``begin_ns``."""
 
     said: int
     begin_ns: int
@@ -37,7 +37,7 @@ def begin_standing(standing: StandingSums, stamp_ns: int) -> None:
 
 @kernel
 def say_standing(standing: StandingSums, said: int) -> None:
-    """Take what somebody says of it: 1, it stands."""
+    """Take what somebody reports of it: 1, it stands."""
     if said != standing.said:
         standing.said = said
         begin_standing(standing, 0)

@@ -82,7 +82,7 @@ def add_sample(
 def add_fix(window: StartWindow, t_s: float, p_W: Vec3, variance: Vec3, antenna_S: Vec3) -> None:
     """Count one GNSS position, t_s after the window's beginning.
 
-    The antenna's place beside the IMU turns with it: p(t) = p(0) + v(0) t + R (U + Q l) + g t^2/2
+    The antenna's place next to the IMU turns with it: p(t) = p(0) + v(0) t + R (U + Q l) + g t^2/2
     with Q the turn since the beginning.
     """
     window.fix_count += 1

@@ -65,7 +65,7 @@ Sym3 = tuple[float, float, float, float, float, float]
 #: A correction of the tilt beyond this turns the attitude's error. A smaller one would turn it by
 #: less than 3 degrees.
 LARGE_TILT_RAD = 0.1
-#: What is fixed in the IMU's axes is turned back once corrections have moved the heading so far.
+#: What is fixed in the IMU's axes is rotated back once corrections have moved the heading so far.
 HEADING_MOVED_RAD = 0.003
 #: Farthest that a fix may have been taken before its stamp, or behind it.
 GNSS_TIME_REACH_S = 0.4
@@ -79,7 +79,7 @@ def correct_state(state: Eskf) -> None:
     exp(theta) = exp(theta') exp(x), so theta' = J (theta - x) with the left Jacobian J of x (Sola
     2017, section 6.3; the sign is that of a global error). It is left when the heading is
     corrected, as the errors of velocity and position are, and what is fixed in the IMU's axes is
-    kept where it was in the world, as in a two-frame group (Barrau and Bonnabel, The geometry of
+    stored where it was in the world, as in a two-frame group (Barrau and Bonnabel, The geometry of
     navigation problems, 2022): there a tilt and a bias of the accelerometer look alike, and a
     filter that stands would learn both from the noise of its heading.
     """
@@ -291,7 +291,7 @@ def forget_links(covariance: Array, at: int) -> None:
 
 @kernel
 def look_beside(state: Eskf) -> None:
-    """Fill the window of a new start beside the estimate, from now on."""
+    """Fill the window of a new start next to the estimate, from now on."""
     if state.realigning == 0:
         state.realigning = 1
         clear(state)
@@ -385,7 +385,7 @@ def adopt_velocity(state: Eskf) -> None:
 def reset_velocity(state: Eskf, params: EstimatorParams, v_W: Vec3, noise: Sym3) -> None:
     """Take the velocity from GNSS, which has contradicted it for long while no positions came.
 
-    It was the attitude that led the velocity away. The window that fills beside the estimate from
+    It was the attitude that led the velocity away. The window that fills next to the estimate from
     now on finds that by itself, and the filter starts from it.
 
     Args:
@@ -424,11 +424,11 @@ def add_lever_arm(state: Eskf, params: EstimatorParams, at: int) -> None:
 
 @kernel
 def recover(state: Eskf, params: EstimatorParams, p_W: Vec3, noise: Sym3, reason: int) -> None:
-    """Begin again in place from a fix: the estimate had left all that GNSS says for too long.
+    """Begin again in place from a fix: the estimate had left all that GNSS reports for too long.
 
-    Attitude and biases are kept as a guess, with the covariance of a start in flight: what drove
+    Attitude and biases stay as a guess, with the covariance of a start in flight: what drove
     position and velocity away is not known. They hold until the window of a new start is full,
-    which is filled beside the estimate from now on; a filter that is off by more than its linear
+    which is filled next to the estimate from now on; a filter that is off by more than its linear
     equations reach would not find back by itself.
 
     Args:

@@ -1,1 +1,1 @@
-"""Swapped, mirrored and turned sensor axes, found in flight."""
+"""Swapped, mirrored and rotated sensor axes, found in flight."""

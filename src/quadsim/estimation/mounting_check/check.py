@@ -1,9 +1,9 @@
-"""Swapped, mirrored and turned axes of the vector sensors, found without truth, and named.
+"""Swapped, mirrored and rotated axes of the vector sensors, found without truth, and named.
 
 Every relation between two sensors is tried with each of the 48 ways of naming axes; see
 ``estimation.mounting_check.evidence``. A sensor is named when its axes as declared contradict
 the others and one other naming explains everything that is known. What nothing contradicts is not
-named: turned about the vertical together with its magnetometer, an IMU contradicts nobody.
+named: rotated about the vertical together with its magnetometer, an IMU contradicts nobody.
 
 The 48 ways of naming three perpendicular axes, which of them happen, and their names.
 """
@@ -135,15 +135,15 @@ RATIO = 1.5
 PATIENCE = 15.0
 #: Time or samples that directions are averaged over before they count.
 MEAN_S, FIELDS = 1.5, 10.0
-#: Cosine of an axis to the direction it should have: at least, and less says it is wrong.
+#: Cosine of an axis to the direction it should have: at least, and less states it is wrong.
 ALONG, NOT_ALONG = 0.75, 0.5
-#: What the order of the namings is worth beside the evidence.
+#: What the order of the namings is worth next to the evidence.
 PRIOR = 0.2
 
 _TURNED = [k for k in BODY_NAMINGS.order[1 : len(BODY) + 1] if MIRROR[k] > 0]
 _MIRRORED = [k for k in BODY_NAMINGS.order[1 : len(BODY) + 1] if MIRROR[k] < 0]
 _OTHERS = BODY_NAMINGS.order[len(BODY) + 1 :]
-#: Sensors and namings, the likely ones first: a turned part before a mirrored one.
+#: Sensors and namings, the likely ones first: a rotated part before a mirrored one.
 _EXPLANATIONS: list[tuple[tuple[str, ...], list[int]]] = [
     (("imu",), _TURNED),
     (("magnetic_field",), _TURNED),
@@ -160,12 +160,12 @@ _EXPLANATIONS: list[tuple[tuple[str, ...], list[int]]] = [
 
 
 class AxesMonitor:
-    """Collects the evidence message by message, and says whose axes are wrong.
+    """Collects the evidence message by message, and reports whose axes are wrong.
 
     Give it the messages that pass input validation.
 
     Args:
-        params: of the filter: mount of the IMU and what is beside it, and the reference field.
+        params: of the filter: mount of the IMU and what is next to it, and the reference field.
     """
 
     def __init__(self, params: EstimatorParams) -> None:
@@ -292,7 +292,7 @@ class AxesMonitor:
         rate = k if "imu" in sensors or "gyroscope" in sensors else IDENTITY
         magnet = k if "magnetic_field" in sensors else IDENTITY
         relative = PRODUCT[magnet, INVERSE[rate]]
-        if MIRROR[magnet] < 0:  # m' = F m turns as det(F) F says
+        if MIRROR[magnet] < 0:  # m' = F m turns as det(F) F reports
             relative = OPPOSITE[relative]
         cost = float(up[force])
         if field is not None:
@@ -318,7 +318,7 @@ class AxesMonitor:
             return None
         expected = self._field_W[2] / size
         if abs(expected) < 0.35:
-            return None  # near the magnetic equator its sign says nothing
+            return None  # near the magnetic equator its sign states nothing
         found = np.einsum("kij,ij->k", MATRICES, axes["field_force"])
         return _by_cosine(1.0 - np.abs(found - expected))
 

@@ -3,7 +3,7 @@
 Two vectors of which one should be the other's image, d = A e, are compared window by window, for
 all 48 ways A of naming three perpendicular axes. What enters are differences between the means of
 two windows, so that offsets do not count, and windows in which something moves. Frames: B is
-``base_link`` as the declared mount says, W is ``map``.
+``base_link`` as the declared mount reports, W is ``map``.
 
 What the evidence about axes takes in: IMU samples, fields, fixes, poses.
 
@@ -59,7 +59,7 @@ OUTLIER = 30.0
 #: So many windows are remembered.
 MEMORY = 60.0
 
-#: Steps of the attitude that the evidence is seen from, and how many are kept for late data.
+#: Steps of the attitude that the evidence is seen from, and how many are stored for late data.
 STEP_NS = 10_000_000
 RING = 256
 #: A pause that the evidence does not reach over.
@@ -120,7 +120,7 @@ class AxesEvidence(Record):
     pose_p_W: Vector
     pose_q_WB: Quaternion
     pose_seen_W: Vector  # the motion when that pose was taken
-    pose_motion_W: Vector  # its integral, turned to the pose's heading
+    pose_motion_W: Vector  # its integral, rotated to the pose's heading
     found_turn_B: Vector  # working memory of a look-up
     found_motion_W: Vector
     found_f_B: Vector
@@ -196,7 +196,7 @@ def add_pair(axes: AxesEvidence, relation: int, stamp_ns: int, d: Vec3, e: Vec3)
         n = float(window.count)
         ended = window.known == 1 and stamp_ns - window.start_ns < 3e9 * length_s
         for k in range(3):
-            # sums become the change, the means are kept for the next one
+            # sums become the change, the means are stored for the next one
             mean_d, mean_e = window.d_sum[k] / n, window.e_sum[k] / n
             window.d_sum[k], window.e_sum[k] = mean_d - window.d[k], mean_e - window.e[k]
             window.d[k], window.e[k] = mean_d, mean_e

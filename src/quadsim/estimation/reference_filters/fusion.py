@@ -166,7 +166,7 @@ def reach_sample(line: Buffer, sample: Input) -> float:
 
 @kernel
 def start_direct(line: Buffer) -> None:
-    """Take over what the alignment found; each filter says how far it trusts that."""
+    """Take over what the alignment found; each filter states how far it trusts that."""
     state, motion = line.state, line.motion
     motion.running = 1
     motion.starts = state.starts

@@ -1,7 +1,7 @@
 """Linear GPS/INS Kalman filter: position and velocity, with an attitude from elsewhere.
 
 After A. Larsen, *Helicopter simulator and autopilot*, MSc thesis, NTNU, 2010: the control input is
-the measured acceleration, turned to the navigation frame by an attitude that the filter is given;
+the measured acceleration, rotated to the navigation frame by an attitude that the filter is given;
 GPS position and velocity are the observation, and between two fixes nothing corrects it. With
 ``precision: single`` the measured acceleration, position and velocity are held in single precision,
 as in the thesis, whose appendix D.2 traces an error of 3 cm in 30 s to it.
@@ -64,7 +64,7 @@ def _stored(precision: int, vector: Vec3) -> Vec3:
 def gps_ins_predict(line: Buffer, sample: Input, dt_s: float) -> None:
     """Prediction with one IMU sample: x = F x + B u, u = R f + g, P = F P F^T + Q.
 
-    The acceleration is turned by the attitude in the middle of the interval. Q is the
+    The acceleration is rotated by the attitude in the middle of the interval. Q is the
     accelerometer's noise, and that of the attitude, which leans gravity by its error: white with
     the density of an error that stays for its correlation time, 2 T (g sigma)^2.
 

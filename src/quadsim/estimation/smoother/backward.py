@@ -406,8 +406,8 @@ def inverse_of(A: Mat3) -> Mat3:
 def back_over_measurements(adjoint: Adjoint, before: Eskf, after: Eskf) -> None:
     """Adjoint before measurements from that after them.
 
-    The nominal state is composed on the rotations. Where the filter has turned the covariance with
-    its corrections (:func:`~quadsim.estimation.eskf.update.correct_state`), it is turned back.
+    The nominal state is composed on the rotations. Where the filter has rotated the covariance with
+    its corrections (:func:`~quadsim.estimation.eskf.update.correct_state`), it is rotated back.
     """
     n = after.n
     smooth_state(adjoint, after)

@@ -38,7 +38,7 @@ from quadsim.estimation.smoother.backward import (
 )
 from quadsim.geometry.geodesy import Datum
 
-#: Events in a block of memory, and the room that is kept in it for one message.
+#: Events in a block of memory, and the room that is stored in it for one message.
 BLOCK, ROOM = 65536, 16
 #: Events between two copies of the filter that the backward pass starts from.
 SEGMENT = 128
@@ -171,7 +171,7 @@ class Smoother(ErrorStateEkf):
         return Smoothed(rows[rising], np.concatenate(covariances)[rising])
 
     def _unrepeated(self, events: NDArray[Any]) -> NDArray[Any]:
-        """Events without those that repeat kind and stamp; the first to arrive is kept."""
+        """Events without those that repeat kind and stamp; the first to arrive is stored."""
         stamp_ns, kind = events["stamp_ns"], events["kind"]
         repeated = np.zeros(len(events), bool)
         repeated[1:] = (stamp_ns[1:] == stamp_ns[:-1]) & (kind[1:] == kind[:-1])

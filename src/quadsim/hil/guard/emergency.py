@@ -22,7 +22,7 @@ DISABLED, _, _, BRAKING, _, LANDING = STATES
 
 #: Zero is sent for so long before the descent, s.
 BRAKED_S = 2.0
-#: Once the vehicle says that it lands, its own autopilot has taken over after this time, s.
+#: Once the vehicle reports that it lands, its own autopilot has taken over after this time, s.
 HANDED_OVER_S = 2.0
 #: Without an answer the descent goes on for so long, s.
 LAST_S = 60.0
@@ -95,7 +95,7 @@ class Emergency:
 
         Args:
             now_ns: the watchdogs' time.
-            lands: whether the vehicle has said that it lands by itself.
+            lands: whether the vehicle has stated that it lands by itself.
         """
         if lands and self._lands_ns is None:
             self._lands_ns = now_ns

@@ -39,7 +39,7 @@ class Fault:
         words: what.
         lands: whether the flight ends as soon as the vehicle stands; otherwise it holds first.
         blind: whether there is no pose to hold on.
-        wish: whether only the wish is missing, so that the vehicle may still give way.
+        wish: whether only the request is missing, so that the vehicle may still give way.
     """
 
     words: str
@@ -52,12 +52,12 @@ class Watched:
     """All that is watched in a flight: poses, sight, people and programs, by the watchdogs' clock.
 
     Attributes:
-        wish_ns: of the last wish; None before the first.
+        wish_ns: of the last request; None before the first.
         button_ns: of the dead-man button's last word; None before it.
         held: what that was.
         late_s: time between the last two steps.
         disobeyed_s: for how long the velocity has not been that of any command.
-        turned: how the motion is turned against the commands, in words; empty: it is not.
+        turned: how the motion is rotated against the commands, in words; empty: it is not.
         not_ready: why the way to the vehicle is not in order, in words; empty: it is.
         reset: how the autopilot has reset its estimate in flight, in words; empty: it has not.
         rivals, pose_rivals: who else gives a word to stop by, or the pose; empty: nobody.
@@ -73,7 +73,7 @@ class Watched:
         self.begin()
 
     def begin(self) -> None:
-        """As at the beginning of a flight: a wish of before is none."""
+        """As at the beginning of a flight: a request of before is none."""
         self.wish_ns: int | None = None
         self.late_s = self.disobeyed_s = 0.0
         self.turned = self.reset = ""

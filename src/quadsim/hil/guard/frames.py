@@ -1,7 +1,7 @@
-"""Whether two velocities that should be one are turned against each other.
+"""Whether two velocities that should be one are rotated against each other.
 
 Commands and the motion that answers them, or the motion that motion capture sees and the one that
-the autopilot estimates: where their frames differ by a rotation, one is the other one turned.
+the autopilot estimates: where their frames differ by a rotation, one is the other one rotated.
 
 In each plane of two axes a velocity is a complex number, and of two of them c(t) and v(t) the sum
 of squares of v(t) - exp(i angle) c(t - lag) is V + P - 2 Re(S exp(-i angle)), with S the integral
@@ -157,7 +157,7 @@ def wrapped(angle_rad: float) -> float:
 
 
 class AutopilotWatch:
-    """The autopilot's own estimate beside the pose of somebody else, such as motion capture.
+    """The autopilot's own estimate besides the pose of somebody else, such as motion capture.
 
     The autopilot flies commands in its own frame, so its heading has to be that of the pose, and
     its motion that of the poses.
@@ -231,7 +231,7 @@ class AutopilotWatch:
 
     @property
     def turned(self) -> str:
-        """How the motions are turned against each other; empty: they are not."""
+        """How the motions are rotated against each other; empty: they are not."""
         turn = self._alignment.turn
         return "" if turn is None else f"pose and autopilot move turned by {turned_words(*turn)}"
 

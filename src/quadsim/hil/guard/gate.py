@@ -181,7 +181,7 @@ class Gate:
 
         Args:
             now_ns: time.
-            obeys: whether the vehicle obeys setpoints; None: nobody says it.
+            obeys: whether the vehicle obeys setpoints; None: nobody states it.
         """
         self._count_silence(now_ns)
         if not self.refused:

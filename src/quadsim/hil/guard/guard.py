@@ -41,7 +41,7 @@ from quadsim.hil.guard.sight import Shape
 
 #: Most difference between velocity and commands, m/s.
 DISOBEY_MPS = 1.5
-#: All well again for so long, and the wish is obeyed, s.
+#: All well again for so long, and the request is obeyed, s.
 RECOVER_S = 0.3
 #: Being blocked for so long is reported, s.
 BLOCKED_S = 5.0
@@ -56,13 +56,13 @@ DISABLED, PASSING, LIMITING, BRAKING, HOLDING, LANDING = STATES
 STANDING_MPS = 0.2
 #: Without a pose the vehicle counts as standing after this time at the latest, s.
 BRAKED_S = 2.0
-#: While motion and commands may be turned against each other, no wish is faster, m/s.
+#: While motion and commands may be rotated against each other, no request is faster, m/s.
 DOUBTFUL_MPS = 0.5
 #: Motion as slow as that is compared with the commands for so long, s.
 FORGET_S = 30.0
 #: Yaw rate towards the heading of a place, rad/s per rad.
 YAW_GAIN = 1.0
-#: Slower, before another vehicle, it is held up by it, m/s; and a wish that is none.
+#: Slower, before another vehicle, it is held up by it, m/s; and a request that is none.
 HELD_UP_MPS = 0.1
 #: A vehicle that no guard flies is taken to fly on for so long before it brakes, s.
 UNGUARDED_S = 1.0
@@ -260,7 +260,7 @@ class Guard:
         self._watched.button_ns, self._watched.held = now_ns, held
 
     def take_rivals(self, stops: str, poses: str) -> None:
-        """Who else says whether the flight may go on, and where the vehicle is; empty: nobody.
+        """Who else reports whether the flight may go on, and where the vehicle is; empty: nobody.
 
         One of several who lets go is not overruled: while there are rivals, all have let go.
         """
@@ -416,12 +416,12 @@ class Guard:
         return self._landing(now_ns)
 
     def _landing(self, now_ns: int) -> GuardOutput:
-        """What is sent beside the call to land, for a vehicle that does not hear that."""
+        """What is sent next to the call to land, for a vehicle that does not hear that."""
         sink_W = np.array((0.0, 0.0, -LAND_SINK_MPS))
         return self._send(now_ns, sink_W, 0.0, self._why, self._margin(now_ns))
 
     def _fly(self, now_ns: int, dt_s: float) -> GuardOutput:
-        """The safe velocity nearest to the wish; to none, where there is no wish."""
+        """The safe velocity nearest to the request; to none, where there is no request."""
         pose, lost = self._poses.pose, self._fault
         assert pose is not None
         age_s = self._poses.age_s(now_ns)
@@ -466,7 +466,7 @@ class Guard:
         return self._send(now_ns, safe.v_W, yaw_rate, why, safe.margin_m)
 
     def _go_to(self, pose: AcceptedPose, place_W: Array, yaw_rad: float) -> None:
-        """Wish the velocity from which the vehicle comes to stand at a place."""
+        """Request the velocity from which the vehicle comes to stand at a place."""
         params, limits = self.params, self.params.limits
         look_s = params.vehicle.latency_s + params.watch.late_s
         brake = BRAKE_SHARE * params.vehicle.brake_mps2
@@ -517,7 +517,7 @@ class Guard:
             self._watched.disobeyed_s = 0.0
 
     def _watch_direction(self, now_ns: int, dt_s: float) -> None:
-        """Whether the motion is turned against the commands."""
+        """Whether the motion is rotated against the commands."""
         pose = self._poses.pose
         stale = pose is None or self._poses.age_s(now_ns) > self.params.watch.pose_stale_s
         if stale or self.offboard is False or self._state == LANDING:

@@ -25,7 +25,7 @@ from quadsim.hil.guard.moving_obstacles import BETTER_M, PASSING_M, least_gaps, 
 from quadsim.hil.guard.parameters import BEYOND_M, GuardParams, LimitParams
 from quadsim.hil.guard.sight import Path, Sight
 
-#: Turn of wishes towards another vehicle, deg.
+#: Turn of requests towards another vehicle, deg.
 RIGHT_DEG = 30.0
 
 Array = NDArray[np.float64]
@@ -36,7 +36,7 @@ LOOKS = 1.0
 BRAKE_SHARE = 0.85
 #: So far ahead a known shape is given way, s.
 GIVE_WAY_S = 2.5
-#: What a command may differ from the wish and still be the wish, m/s.
+#: What a command may differ from the request and still be the request, m/s.
 SAME_MPS = 0.05
 #: Outward normals of the box that height band and fence are.
 BOX = np.array([(1.0, 0, 0), (-1.0, 0, 0), (0, 1.0, 0), (0, -1.0, 0), (0, 0, 1.0), (0, 0, -1.0)])
@@ -55,7 +55,7 @@ class Safe:
 
     Attributes:
         v_W: (3,) velocity, m/s.
-        why: what kept it from the wish, in words; empty where nothing did.
+        why: what held it back from the request, in words; empty where nothing did.
         margin_m: room left about all that the vehicle reaches until it stands.
         braking: whether only zero was certified, or not even that.
     """
@@ -67,7 +67,7 @@ class Safe:
 
 
 def limited(wish_W: Array, limits: LimitParams) -> Array:
-    """A velocity within the limits of speed, climb and sink, in the wish's direction."""
+    """A velocity within the limits of speed, climb and sink, in the request's direction."""
     speeds = (math.hypot(wish_W[0], wish_W[1]), wish_W[2], -wish_W[2])
     most = (limits.speed_max_mps, limits.climb_max_mps, limits.sink_max_mps)
     over = (limit / v for v, limit in zip(speeds, most, strict=True) if v > limit)
@@ -76,7 +76,7 @@ def limited(wish_W: Array, limits: LimitParams) -> Array:
 
 
 def ramped(wish_W: Array, last_W: Array, change_mps: float) -> Array:
-    """The wish, no farther than that from the last command."""
+    """The request, no farther than that from the last command."""
     step = wish_W - last_W
     size = math.sqrt(step @ step)
     if size <= change_mps:
@@ -86,7 +86,7 @@ def ramped(wish_W: Array, last_W: Array, change_mps: float) -> Array:
 
 
 def turned_right(x_W: Array, angle_rad: float) -> Array:
-    """A vector turned to the right about up: vehicles that meet pass each other on one side."""
+    """A vector rotated to the right about up: vehicles that meet pass each other on one side."""
     c, s = math.cos(angle_rad), math.sin(angle_rad)
     return np.array((c * x_W[0] + s * x_W[1], c * x_W[1] - s * x_W[0], x_W[2]))
 
@@ -152,12 +152,12 @@ class Moment(NamedTuple):
 
 
 def safe_command(params: GuardParams, sight: Sight, moment: Moment, shown_m: float = 0.0) -> Safe:
-    """The command nearest to a wish, into a direction that was seen.
+    """The command nearest to a request, into a direction that was seen.
 
     Args:
         params: of the guard.
         sight: what is in the way.
-        moment: wish and motion.
+        moment: request and motion.
         shown_m: obstacles up to this distance count for the margin though they cannot be met.
     """
     safe = _Command(params, sight, moment, shown_m).safe()
@@ -306,9 +306,9 @@ class _Command:
         return safe
 
     def _stop(self) -> tuple[Array | None, str, float]:
-        """The stop point nearest to the wish's that is free, and what it was kept from.
+        """The stop point nearest to the request's that is free, and what it was held back from.
 
-        With it the speed that may be added to the wish's; inf where nothing leads anywhere.
+        With it the speed that may be added to the request's; inf where nothing leads anywhere.
         """
         limits, vehicle = self._params.limits, self._params.vehicle
         look_s, brake = self._look_s, self._look_brake

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 #: Step of the look ahead, s.
 STEP_S = 0.1
-#: A wish is passed on in front of a shape if it leaves so much room, m.
+#: A request is passed on in front of a shape if it leaves so much room, m.
 PASSING_M = 0.3
 #: What is commanded already is left for what leaves so much more, m.
 BETTER_M = 0.2
@@ -70,7 +70,7 @@ def least_gaps(
 def ways_out(wish_W: Array, last_W: Array, paths: Sequence[Path], speed_mps: float) -> Array:
     """(C, 3) level commands that may lead past shapes: ahead, on, and to either side of each.
 
-    None but the wish and the last command is faster than ``speed_mps``.
+    None but the request and the last command is faster than ``speed_mps``.
     """
     found = [wish_W, last_W]
     size = math.hypot(wish_W[0], wish_W[1])

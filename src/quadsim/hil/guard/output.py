@@ -1,4 +1,4 @@
-"""What the guard says at each step."""
+"""What the guard reports at each step."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Other vehicles with guards of their own: no two guards certify the same place.
 
-Each guard says its *reach*: points whose hull holds all that its vehicle reaches if zero is
+Each guard reports its *reach*: points whose hull holds all that its vehicle reaches if zero is
 commanded from now on. Between two reaches is a gap. Each guard lets its own reach grow into its
 half of that gap alone, so that the vehicles stay apart however both of them decide (buffered
 Voronoi cells: D. Zhou, Z. Wang, S. Bandyopadhyay, M. Schwager, *Fast, on-line collision avoidance
@@ -38,7 +38,7 @@ MOST_STEPS = 64
 MOST_POINTS = 1000
 #: Faster than a clock drifts: how the least delay that was seen is forgotten, s/s.
 FORGET = 1e-4
-#: Reaches are kept for so long, for scans that come late, ns.
+#: Reaches are stored for so long, for scans that come late, ns.
 KEPT_NS = 500_000_000
 #: A stamp that is so much earlier than the last one begins anew, ns.
 ANEW_NS = 1_000_000_000
@@ -130,13 +130,13 @@ class Halves:
 
 
 class _Neighbour:
-    """What one of them said last."""
+    """What one of them stated last."""
 
     def __init__(self, radius_m: float, growth_mps: float) -> None:
         self.radius_m, self.growth_mps = radius_m, growth_mps
         self.points_W: Array = np.zeros((0, 3))
         self.stamp_ns = self.came_ns = 0
-        self.unsure = False  # it has said that it does not know where it is
+        self.unsure = False  # it has stated that it does not know where it is
         self._late_s = 0.0
         self._least_ns = math.inf
         self._kept: deque[tuple[int, Array]] = deque()  # when each came, and where it is
@@ -165,7 +165,7 @@ class _Neighbour:
         return next(before, self._kept[0][1])
 
     def age_s(self, now_ns: int) -> float:
-        """Time since it was said, beyond the quickest way here; inf before the first."""
+        """Time since it was stated, beyond the quickest way here; inf before the first."""
         if not len(self.points_W):
             return math.inf
         return (now_ns - self.came_ns) * 1e-9 + self._late_s
@@ -212,7 +212,7 @@ class Neighbours:
         return found
 
     def take(self, name: str, stamp_ns: int, now_ns: int, points_W: Any) -> str | None:
-        """Take the reach (N, 3) in W that one of them said; why not, or None.
+        """Take the reach (N, 3) in W that one of them stated; why not, or None.
 
         Without a point: it does not know where it is.
         """
@@ -262,7 +262,7 @@ class Neighbours:
             now_ns: the watchdogs' time.
             p_W: (3,) the vehicle's place.
             own_W: (M, 3) its own reach, relative to that, 0 first.
-            margin_m: kept beyond what is promised, by what is planned.
+            margin_m: held beyond what is promised, by what is planned.
         """
         params = self._params
         own = own_W * self._metric

@@ -19,7 +19,7 @@ class SentCommands:
 
     Args:
         now_ns: the watchdogs' time, from which nothing but zero has been commanded.
-        longest_s: commands are kept for so long.
+        longest_s: commands are stored for so long.
     """
 
     def __init__(self, now_ns: int, longest_s: float) -> None:

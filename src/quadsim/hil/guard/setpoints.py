@@ -26,7 +26,7 @@ from quadsim.hil.guard.sight import Sight
 
 Array = NDArray[np.float64]
 
-#: What can be asked for beside velocities.
+#: What can be asked for besides velocities.
 KINDS = POSITION, ATTITUDE, RATES = "position", "attitude", "rates"
 #: Corners of a box.
 _CORNERS = np.array(list(itertools.product((-1.0, 1.0), repeat=3)))

@@ -117,7 +117,7 @@ class Sight:
         #: In words: why they do not come.
         self.missing = ""
         self.range_m = params.sight.range_m
-        self._looked_ns: Array = np.full(DIRECTIONS, -math.inf)  # when rays last said something
+        self._looked_ns: Array = np.full(DIRECTIONS, -math.inf)  # when rays last stated something
         self._found: tuple[Array, Array, Obstacles, Array] | None = None
 
     def take_scan(
@@ -258,7 +258,7 @@ class Sight:
         return self.neighbours.fault(now_ns)
 
     def _about(self, p_W: Array) -> tuple[Obstacles, Array]:
-        """The hits about a place, with no keep-out, and their distances; kept while it stays."""
+        """The hits about a place, with no keep-out, and their distances; stored while it stays."""
         if self._found is None or self._found[0] is not p_W or self._found[1] is not self._points_W:
             column = self._params.sight.scan == "column"
             found = balls(self._points_W - p_W, 0.0, column)

@@ -82,7 +82,7 @@ def speeds_along(
 
     Args:
         points_W: (N, 2) m.
-        beside_m: (N,) distance to the nearest obstacle beyond what is kept, m.
+        beside_m: (N,) distance to the nearest obstacle beyond what is stored, m.
         known: (N,) whether each was seen free.
         end_mps: speed at the end.
         params: the limits.

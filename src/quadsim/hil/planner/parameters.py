@@ -1,4 +1,4 @@
-"""What the planner is told, and what it says."""
+"""What the planner is told, and what it reports."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class PlannerParams:
         return self.vehicle_radius_m + self.margin_m
 
 
-#: What :attr:`PlannerOutput.state` says.
+#: What :attr:`PlannerOutput.state` reports.
 STATES = ("idle", "flying", "blocked", "arrived")
 
 

@@ -207,7 +207,7 @@ class Planner:
     # ---- ways ----------------------------------------------------------------------------------
 
     def _plan(self, stamp_ns: int, p: NDArray[np.float64], v: NDArray[np.float64]) -> str:
-        """Look for a way when it is time; says why there is none."""
+        """Look for a way when it is time; states why there is none."""
         period_ns = 1e9 / self.params.rate_hz
         if self._anew or self._planned_ns < 0 or stamp_ns - self._planned_ns >= period_ns:
             last = len(self._goals_W) == 1

@@ -59,7 +59,7 @@ class Routes:
         self._way, self._box, self._around_m = None, None, self._params.map.around_m
 
     def take_scan(self, now_s: float, origin_W: Vec3, points_W: Array, ends_W: Array) -> bool:
-        """Put a scan into the map; says whether an echo is in the way."""
+        """Put a scan into the map; reports whether an echo is in the way."""
         if self.map.shape == (0, 0):
             return False
         moving = self._of_shapes(now_s, points_W)
@@ -210,7 +210,7 @@ class Routes:
         return self._better(self._round(corners), p)
 
     def _goal_cell(self, now_s: float, goal: Array) -> tuple[int, int] | None:
-        """The cell of the goal; while it is taken by what moves, the nearest one beside that."""
+        """The cell of the goal; while it is taken by what moves, the nearest one besides that."""
         cell = self._free_near(goal, ARRIVING_SHARE * self._params.arrival_radius_m)
         at_goal = self.map.cells_of(goal[None])[0]
         if cell is None and self._inside(*at_goal) and self._clearance_m[tuple(at_goal)] > 0.0:
@@ -282,7 +282,7 @@ class Routes:
     def _open_near(
         self, of: Array, place: Array, reach_m: float
     ) -> tuple[NDArray[np.int64], Array]:
-        """(K, 2) cells about a place at which a map is finite, and how far away they are, m."""
+        """(K, 2) cells about a place at which a map is finite, and how far they are, m."""
         reach = disc(reach_m / self._params.map.cell_m)
         cells = self.map.inside(self.map.cells_of(place[None])[0] + reach)
         cells = cells[np.isfinite(of[cells[:, 0], cells[:, 1]])]

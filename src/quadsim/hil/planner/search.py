@@ -1,7 +1,7 @@
 """The way that takes least time: Dijkstra's search by scipy, from the goal over a grid of cells.
 
 From the goal, because the time to it is then known of every cell: a way from anywhere is a walk
-along the predecessors, and where two ways compete the map says by how much one is better.
+along the predecessors, and where two ways compete the map states by how much one is better.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Outcome:
         speed_mps: largest true speed.
         way_m: flown.
         stops: what each trouble led to.
-        events: what vehicle and guard said, by the time since the enabling.
+        events: what vehicle and guard stated, by the time since the enabling.
         track: (N, len(TRACK)) what was flown, 50 times a second.
         digest: of every state of the vehicle.
     """

@@ -1,4 +1,4 @@
-"""The computer beside the vehicle: virtual lidar, planner, guard, fed with what comes by radio."""
+"""The computer next to the vehicle: virtual lidar, planner, guard, fed with what comes by radio."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class WorldScan(NamedTuple):
 
 
 class VirtualLidar:
-    """A lidar that exists nowhere, carried by the poses that a vehicle says.
+    """A lidar that exists nowhere, carried by the poses that a vehicle reports.
 
     Args:
         params: of the lidar.
@@ -75,7 +75,7 @@ class VirtualLidar:
     def look(self, pose: Telemetry, others: Sequence[Obstacle]) -> WorldScan | None:
         """Take a pose; give the newest scan that ends by its stamp, from where the lidar was.
 
-        ``others`` are there beside the scene, where they are now.
+        ``others`` are there next to the scene, where they are now.
         """
         q_WB = from_euler(0.0, 0.0, yaw_of(pose.q_WB)) if self._level else pose.q_WB
         self._pose.stamp_ns, self._pose.p_W, self._pose.q_WB = pose.stamp_ns, pose.p_W, q_WB
@@ -106,7 +106,7 @@ class VirtualLidar:
 
 
 class OtherVehicle(NamedTuple):
-    """A vehicle with a guard of its own, by the poses that it says.
+    """A vehicle with a guard of its own, by the poses that it reports.
 
     ``size_m`` is radius and height of the upright cylinder about it.
     """
@@ -126,9 +126,9 @@ class HilSide:
 
     Attributes:
         enabled: whether the guard has been.
-        planned: what the planner last said.
-        guarded: what the guard last said.
-        silent: of ``scan``, ``planner`` and ``dead_man``, those that are taken away.
+        planned: what the planner last stated.
+        guarded: what the guard last stated.
+        silent: of ``scan``, ``planner`` and ``dead_man``, those that are removed.
         beside: vehicles with guards of their own: the lidar sees them and the planner knows them,
             as the guard knows their reach.
     """
@@ -149,11 +149,11 @@ class HilSide:
 
     @property
     def pose(self) -> Telemetry | None:
-        """What the vehicle said last."""
+        """What the vehicle stated last."""
         return self._pose
 
     def _beside(self, stamp_ns: int, within_s: float = math.inf) -> list[MovingShape]:
-        """Where the vehicles beside are at a time, of those that were heard of lately."""
+        """Where the vehicles next to are at a time, of those that were heard of lately."""
         return [
             track.shape(stamp_ns, size_m)
             for track, size_m in self.beside
@@ -161,7 +161,7 @@ class HilSide:
         ]
 
     def take_pose(self, now_ns: int, pose: Telemetry, movers: Movers) -> None:
-        """Take what the vehicle says, and look from there."""
+        """Take what the vehicle reports, and look from there."""
         self._pose = pose
         self.guard.take_pose(pose.stamp_ns, now_ns, pose.p_W, pose.q_WB, pose.v_W)
         bodies = [shape.body for shape in self._beside(pose.stamp_ns)]

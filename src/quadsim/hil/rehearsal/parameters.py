@@ -12,13 +12,13 @@ from quadsim.hil.rehearsal.link import LinkParams
 from quadsim.hil.rehearsal.motion_capture import MotionCaptureParams
 from quadsim.world.scene.obstacle_fields import FIELDS
 
-#: What can be taken away in flight.
+#: What can be removed in flight.
 LOSSES = ("motion_capture", "pose", "commands", "link", "scan", "dead_man", "planner")
 #: Frames that can be wrong: from the enabling on, and from the beginning.
 TURNED, Y_UP = "turned", "y_up"
 #: A vehicle that answers yes, and does not land.
 DEAF = "land"
-#: The vehicle says one pose, to the bit, under new stamps.
+#: The vehicle reports one pose, to the bit, under new stamps.
 FROZEN = "frozen"
 TROUBLES = (*LOSSES, TURNED, Y_UP, DEAF, FROZEN)
 #: What of that can be in the graph of a real vehicle, which is told nothing of a rehearsal.
@@ -27,7 +27,7 @@ TROUBLES_ON_DDS = tuple(what for what in TROUBLES if what not in ("scan", "plann
 
 @dataclass(frozen=True)
 class TroubleParams:
-    """Something is taken away in flight, or a frame is wrong."""
+    """Something is removed in flight, or a frame is wrong."""
 
     what: Annotated[
         str,

@@ -1,8 +1,8 @@
 """The stand-in for a real vehicle: a closed loop of its own, held in place by motion capture.
 
-It is what a laboratory's vehicle is to the computer beside it: it has an autopilot with gains of
+It is what a laboratory's vehicle is to the computer next to it: it has an autopilot with gains of
 its own, an estimator that lives on motion capture, and a fall-back for when that is gone. It knows
-nothing of virtual obstacles; it hears velocities, and says where it believes to be.
+nothing of virtual obstacles; it hears velocities, and states where it believes to be.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from quadsim.hil.rehearsal.parameters import DEAF, FROZEN, TroubleParams
 from quadsim.sim.closed_loop import VEHICLE_NAME, ClosedLoop
 from quadsim.sim.scenario import Scenario
 
-#: Ticks a second: messages are heard and said at ticks alone, so they are finer than a mission's.
+#: Ticks a second: messages are heard and stated at ticks alone, so they are finer than a mission's.
 TICK_HZ = 100.0
 
 
@@ -41,7 +41,7 @@ def y_up(vector: Vec3) -> Vec3:
 
 
 class Telemetry(NamedTuple):
-    """What the vehicle says of itself: its estimate by its own clock, and what it does."""
+    """What the vehicle reports of itself: its estimate by its own clock, and what it does."""
 
     stamp_ns: int
     p_W: Vec3
@@ -97,17 +97,17 @@ class StandIn(ClosedLoop):
     Args:
         scenario: what it is, with a mission that takes it off.
         motion_capture: what its estimator is aided by.
-        dead_reckoning_s: it says its pose so long after it last heard of the motion capture.
+        dead_reckoning_s: it reports its pose so long after it last heard of the motion capture.
         flown: firmware that flies it; None: our autopilot.
 
     Attributes:
         arrived: poses of the motion capture that it took at the last tick.
         arms: whether it arms and takes off as soon as it can; somebody else may tell it to.
         refused: why the last command was not obeyed; empty: it was.
-        turned_rad: angle to the left by which the frame of commands is turned against the world.
+        turned_rad: angle to the left by which the frame of commands is rotated against the world.
         is_deaf: whether it does not land when it is told to.
-        is_frozen: whether it says its last pose again, to the bit, under new stamps.
-        is_y_up: whether world and body of what it says are y up, as Motive has them by default.
+        is_frozen: whether it reports its last pose again, to the bit, under new stamps.
+        is_y_up: whether world and body of what it reports are y up, as Motive has them by default.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class StandIn(ClosedLoop):
         return aided and int(self._odometry.stamp_ns) > 0
 
     def telemetry(self) -> Telemetry | None:
-        """What it says of itself now; None while it does not know where it is."""
+        """What it reports of itself now; None while it does not know where it is."""
         if not self.has_pose:
             return None
         odometry = self._odometry
@@ -193,7 +193,7 @@ class StandIn(ClosedLoop):
         return self._said._replace(stamp_ns=stamp_ns, state=state)
 
     def said_W(self, vector: Vec3) -> Vec3:
-        """A vector of the world in the frame in which the vehicle says it."""
+        """A vector of the world in the frame in which the vehicle states it."""
         return y_up(vector) if self.is_y_up else vector
 
     def make_trouble(self, troubles: Sequence[TroubleParams], t_s: float) -> set[str]:

@@ -1,4 +1,4 @@
-"""How far and how long a vehicle goes on after something was taken away."""
+"""How far and how long a vehicle goes on after something was removed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Stop:
     """What a trouble led to.
 
     Attributes:
-        what: was taken away.
+        what: was removed.
         at_s: when, since the enabling.
         speed_mps: the true speed then.
         stop_m: way until the vehicle stood; NaN: it never did.

@@ -114,7 +114,7 @@ class Factor:
         return np.arange(len(self.values))
 
     def shown(self, drawn: Any) -> Any:
-        """What a table says of a drawn value."""
+        """What a table states of a drawn value."""
         return drawn.item() if self.is_number else self.labels[int(drawn)]
 
     def changes(self, drawn: Any) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from quadsim.sim.closed_loop import vehicle_names
 from quadsim.sim.library import Library, OtherFileError
 from quadsim.sim.swarm import run_all
 
-#: How a run ended: it flew and kept its criteria, flew and missed some, or gave no flight.
+#: How a run ended: it flew and met its criteria, flew and missed some, or gave no flight.
 PASSED, FAILED, BROKEN = STATES = ("passed", "failed", "broken")
 
 #: Packages on whose versions a digest depends.
@@ -104,7 +104,7 @@ def fly_run(terms: Terms, run: CampaignRun) -> Row:
             row = _flown(terms, run, begin_s)
     except OtherFileError:
         raise
-    except Exception as error:  # a campaign goes on, and the row says what to look at
+    except Exception as error:  # a campaign goes on, and the row states what to look at
         known = isinstance(error, InputError | FlightError)
         row = broken(str(error) if known else f"{type(error).__name__}: {error}")
     row["wall_s"] = time.perf_counter() - begin_s

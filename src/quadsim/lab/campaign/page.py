@@ -197,7 +197,7 @@ def effects(table: Columns, factors: Sequence[Factor], metric: str) -> go.Figure
         where = table[factor.column]
         if not factor.is_number:
             where = np.array([factor.labels.index(label) for label in where], float)
-            rest = np.arange(len(where)) % 17  # beside each other, and the same in every report
+            rest = np.arange(len(where)) % 17  # next to each other, and the same in every report
             where = where + 0.25 * (rest / 8.0 - 1.0)
         for state in (PASSED, FAILED):
             rows = np.flatnonzero((table["status"] == state) & np.isfinite(values))

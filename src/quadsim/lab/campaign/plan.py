@@ -60,7 +60,7 @@ class CampaignRun:
         seed: of all its randomness.
         scenario: name or path.
         changes: dotted keys that are set.
-        values: name of a factor to what a table says of it.
+        values: name of a factor to what a table states of it.
     """
 
     number: int
@@ -132,7 +132,7 @@ class Campaign:
         return CampaignRun(number, sample, seed, self._beside(scenario), changes, values)
 
     def _beside(self, scenario: str) -> str:
-        """A scenario's file is looked for beside the campaign's first."""
+        """A scenario's file is looked for next to the campaign's first."""
         near = self.path.parent / scenario
         is_file = near.suffix in (".yaml", ".yml") and near.is_file()
         return str(near.resolve()) if is_file else scenario
@@ -145,7 +145,7 @@ class Campaign:
         """A value of each factor that load together: the middle ones, else few others.
 
         Raises:
-            InputError: what is said of the middle ones; no others that were tried load.
+            InputError: what is reported of the middle ones; no others that were tried load.
         """
         wrong: InputError | None = None
         for drawn in islice(_around([factor.probes() for factor in self.factors]), MAX_TRIED):
@@ -186,7 +186,7 @@ class Campaign:
         return {
             **asdict(self.file),
             "set": plain_values(self.constants),
-            "order": {  # of which a mapping says nothing, and which decides what is drawn
+            "order": {  # of which a mapping states nothing, and which decides what is drawn
                 "set": list(self.constants),
                 "vary": [factor.name for factor in self.factors],
             },

@@ -38,7 +38,7 @@ LEAST = 8
 
 @dataclass(frozen=True)
 class Success:
-    """How many of some runs passed, and what that says of all that could be drawn.
+    """How many of some runs passed, and what that reports of all that could be drawn.
 
     Attributes:
         passed: runs.
@@ -57,7 +57,7 @@ class Success:
         return self.passed / self.count if self.count else math.nan
 
     def summary(self) -> dict[str, Any]:
-        """As JSON says it."""
+        """As JSON states it."""
         found = asdict(self)
         found["runs"] = found.pop("count")
         return found | {"rate": self.rate, "confidence": CONFIDENCE}

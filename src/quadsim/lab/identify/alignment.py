@@ -1,7 +1,7 @@
 """Gyroscope and poses of a flight put side by side: mount, bias and clocks, without any model.
 
 Between two poses the body turns by what the gyroscope integrates to, seen from other axes and at
-other times. Rotation vectors of many short spans tell how the axes are turned, what the gyroscope
+other times. Rotation vectors of many short spans tell how the axes are rotated, what the gyroscope
 shows at rest, and by how much the poses are later.
 """
 

@@ -55,7 +55,7 @@ STAND_S, STAND_MPS = 0.5, 0.05
 PLACE_S = 0.5
 #: It goes farther than its place only where the mean of this time says so, s, by more than this, m.
 FARTHEST_S, FARTHER_M = 0.1, 0.005
-#: Motion that is farther beside the command than this is of another frame, degrees.
+#: Motion that is farther next to the command than this is of another frame, degrees.
 BESIDE_DEG = 30.0
 #: Fewest stops, and the least ratio of their highest to their lowest speed.
 FEWEST_STOPS, LEAST_RATIO = 6, 1.5
@@ -153,7 +153,7 @@ def read_brake_flight(
         bag: an open bag.
         namespace: the vehicle.
         odometry: topic of the pose in it, or a full name; empty: what the guard flew by where the
-            bag says so, else the first of :data:`POSES` that is there.
+            bag states so, else the first of :data:`POSES` that is there.
         command: topic (TwistStamped) of the velocities that were sent, in the pose's frame.
 
     Raises:
@@ -371,7 +371,7 @@ def guard_text(brakes: Brakes, raw: Mapping[str, Any], base: str) -> str:
 
     Args:
         brakes: what was measured.
-        raw: the mapping of the file whose other keys are kept.
+        raw: the mapping of the file whose other keys stay.
         base: its name.
 
     Raises:

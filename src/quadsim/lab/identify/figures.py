@@ -54,8 +54,8 @@ class VehicleFigure:
     Attributes:
         name: of :data:`MEANING`.
         value, low, high: the estimate and its 95 % interval; NaN where there is none.
-        file_value: what the vehicle's file says.
-        origin: "flight"; "found" (the file does not have it); "kept" (the flight does not tell:
+        file_value: what the vehicle's file states.
+        origin: "flight"; "found" (the file does not have it); "stored" (the flight does not tell:
             the file's value was taken, and the estimate is what the flight had to say).
     """
 

@@ -173,7 +173,7 @@ class _Search:
 
     Args:
         equations: of the flight.
-        vehicle: whose figures are kept where the flight does not tell.
+        vehicle: whose figures stay where the flight does not tell.
         air: density of the air over that at which its figures hold.
     """
 
@@ -209,7 +209,7 @@ class _Search:
         return float(theta[PLACES["imu_shift"]][0]), float(theta[PLACES["odometry_shift"]][0])
 
     def run(self) -> Solution:
-        """Fit; terms that show are added one by one, then figures that do not are kept so."""
+        """Fit; terms that show are added one by one, then figures that do not are stored so."""
         solution = self._solve(self.free, self.prior.mean)
         while (found := self._missing(solution)) is not None:
             self.free.append(found)
@@ -280,7 +280,7 @@ class _Search:
 
 
 def _motor_figures(motors: MotorFit, vehicle: VehicleParams) -> dict[str, VehicleFigure]:
-    """Time constants; kept where no commands were recorded or the motors did not move."""
+    """Time constants; stored where no commands were recorded or the motors did not move."""
     files = (vehicle.time_constant_up_s, vehicle.time_constant_down_s)
     figures = {}
     for i, (name, file_value) in enumerate(zip(MOTORS, files, strict=True)):
@@ -347,7 +347,7 @@ def vehicle_text(identified: IdentifiedVehicle, raw: Mapping[str, Any], vehicle_
 
     Args:
         identified: what was found.
-        raw: the mapping of the file whose figures are kept where the flight does not tell.
+        raw: the mapping of the file whose figures stay where the flight does not tell.
         vehicle_name: of that file.
 
     Raises:

@@ -45,7 +45,7 @@ UNKNOWN = 100.0
 #: Difference of delays by which their effect is found, s.
 DELAY_STEP_S = 1e-3
 
-#: Part of the highest speed below which a difference says nothing.
+#: Part of the highest speed below which a difference states nothing.
 EXACT = 1e-6
 
 

@@ -58,8 +58,8 @@ class UnknownFigure:
     Attributes:
         name: dotted, as in the vehicle's file, with an index in brackets where it is a list.
         size: about how large it or its change is.
-        low, high: bounds; a bound that is far away in sizes makes SciPy's search crawl.
-        needed: whether nothing flies without it, so that its interval is to be short beside it.
+        low, high: bounds; a bound that is far in sizes makes SciPy's search crawl.
+        needed: whether nothing flies without it, so that its interval is to be short next to it.
     """
 
     name: str
@@ -241,7 +241,7 @@ def _intervals(jacobian: Array, residual: Array, lengths: Sequence[int]) -> Arra
 def _moved(
     flights: Sequence[RecordedFlight],
 ) -> Callable[[RecorderParams], Sequence[RecordedFlight]]:
-    """Flights by a vehicle's recorder, of which the last one's are kept."""
+    """Flights by a vehicle's recorder, of which the last one's are stored."""
     last: tuple[RecorderParams | None, Sequence[RecordedFlight]] = (None, flights)
 
     def by(recorder: RecorderParams) -> Sequence[RecordedFlight]:

@@ -51,7 +51,7 @@ class Suspect:
         name: of the suspect.
         factor: by which the figure is off from the file's.
         half: of the factor's 95 % interval, flights or stretches of them being independent.
-        explained: share that this takes away of the squared error, weighed by what is left.
+        explained: share that this removes of the squared error, weighed by what is left.
         likelihood: logarithm of how much likelier a sample of all six channels is by it.
     """
 

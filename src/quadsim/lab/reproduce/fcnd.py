@@ -81,7 +81,7 @@ MOST_DEVIATIONS = 3.0
 #: X_TestManyQuads: what each vehicle flies later and farther north than the one before.
 LATER_S, FARTHER_M = 0.1, 0.1
 
-#: Points that are kept for drawing, of a signal and of a way.
+#: Points that are stored for drawing, of a signal and of a way.
 SIGNAL_POINTS, WAY_POINTS = 500, 400
 
 
@@ -142,7 +142,7 @@ class SeedFlown:
         return not self.errors and all(item.figures["passed"] for item in self.reached)
 
     def of_fleet(self) -> dict[str, Any]:
-        """What JSON says of a vehicle of a fleet besides."""
+        """What JSON reports of a vehicle of a fleet besides."""
         way_m = {"tracking_rmse_m": self.tracking_rmse_m, "rest_W_m": self.way_W[-1].tolist()}
         return {"vehicle": self.vehicle, **way_m}
 
@@ -326,7 +326,7 @@ class FcndResult:
         return medians
 
     def summary(self) -> dict[str, Any]:
-        """What JSON says of the scenario, but for its seeds."""
+        """What JSON reports of the scenario, but for its seeds."""
         found = {
             "name": self.name,
             "seeds": len(self.flown),
@@ -342,7 +342,7 @@ class FcndResult:
         return found
 
     def runs(self) -> list[dict[str, Any]]:
-        """What JSON says of each seed, or vehicle."""
+        """What JSON reports of each seed, or vehicle."""
         return [
             {
                 "scenario": self.name,

@@ -285,7 +285,7 @@ class RunWatch:
         return bool(self.end)
 
     def _begin(self, loop: ClosedLoop) -> None:
-        """The run's first moment: what is flown on is what the configuration says."""
+        """The run's first moment: what is flown on is what the configuration reports."""
         self.begin_ns = loop.stamp_ns
         if self._configuration.starts_on_truth:
             loop.tell_start()
@@ -351,7 +351,7 @@ def fly_ntnu(job: Job) -> SeedAttempts:
 
     Args:
         job: ``cell`` is the kind, the scenario and the number of the configuration; ``extra``
-            whether what a picture shows is kept.
+            whether what a picture shows is stored.
     """
     attempts: list[Attempt] = []
     for limit_mps in LIMITS_MPS:
@@ -441,7 +441,7 @@ class NtnuCell:
         return [where | item for item in found]
 
     def summary(self) -> dict[str, Any]:
-        """What JSON says of the cell, but for its seeds."""
+        """What JSON reports of the cell, but for its seeds."""
         ends = [flown.last.end for flown in self.flown]
         return {
             "scenario": self.scenario,
@@ -456,7 +456,7 @@ class NtnuCell:
         }
 
     def runs(self) -> list[dict[str, Any]]:
-        """What JSON says of each seed."""
+        """What JSON reports of each seed."""
         return [
             {
                 "scenario": self.scenario,

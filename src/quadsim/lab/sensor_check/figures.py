@@ -28,7 +28,7 @@ class MeasuredFigure:
     Attributes:
         name: as in the device's file, with the axis where there are several.
         unit: of all the numbers.
-        specified: in the file; None where what it says cannot be judged.
+        specified: in the file; None where what it reports cannot be judged.
         measured: out of the device's samples.
         low, high: ends of the interval of confidence; ``measured`` itself where it is certain.
         ok: whether the interval holds what is specified, or nothing is.
@@ -59,7 +59,7 @@ class MeasuredFigure:
 
 @dataclass(frozen=True)
 class Specified:
-    """What a file says of a figure, and how sure the measured one shall be.
+    """What a file states of a figure, and how sure the measured one shall be.
 
     Attributes:
         name, unit, specified: as of :class:`MeasuredFigure`.
@@ -88,7 +88,7 @@ class Specified:
 
         Args:
             measured: what came out.
-            tolerance: allowed beside rounding, in the figure's unit.
+            tolerance: allowed besides rounding, in the figure's unit.
         """
         measured = float(measured)
         allowed = max(tolerance, EXACT * abs(self.specified))

@@ -6,7 +6,7 @@ same speed, so all are taken together: the window is normal with the covariance 
 all lines, and factors, scale and delay of the phase are those of largest likelihood. The phase is
 that of the samples' instants, so that a line above half the rate of the samples lies where it folds
 to, and needs no special care. The floor is whitened by an autoregressive filter that the lines
-pass, too. Only bands about the lines count, whose level is found beside them.
+pass, too. Only bands about the lines count, whose level is found next to them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Array = NDArray[np.float64]
 #: of a band shows at least that the others do not.
 WINDOW_S, BESIDE, OWN = 0.25, 4.0, 0.1
 
-#: Logarithm of a squared amplitude that says nothing.
+#: Logarithm of a squared amplitude that states nothing.
 FREE = 20.0
 
-#: A small change of the logarithm of a squared amplitude, half of an interval that says nothing,
+#: A small change of the logarithm of a squared amplitude, half of an interval that states nothing,
 #: and by how much the loss is worse at an interval's ends then (chi-square, 95 %).
 NEAR, UNSURE, TOLD = 0.3, 4.0, 1.92
 
@@ -125,7 +125,7 @@ class LineFit:
         """Of each stretch (windows, samples, M), orthonormal: what lies within bands of the orders.
 
         Beyond them a line has skirts, by how fast its speed wanders. They would tell the delay, but
-        recorded speeds wander by their noise, and the floor is lower there behind a low-pass.
+        recorded speeds instability by their noise, and the floor is lower there behind a low-pass.
         """
         apart = [each.speed - each.speed.mean(axis=1, keepdims=True) for each in self.stretches]
         apart_hz = np.quantile(np.abs(np.concatenate(apart)), 0.99) * clock.scale / (2.0 * np.pi)
@@ -190,7 +190,7 @@ class LineFit:
         sure = better.mean(axis=0) / better.std(axis=0) * np.sqrt(len(better))
         self.clearest = TRIADS[int(np.argmax(sure))]
         self.spaces = self._spaces(Clock(float(start[0]), 0.0, np.zeros(2), True))
-        # lines of any size, beside a floor of 1
+        # lines of any size, next to a floor of 1
         free = np.repeat([FREE, 0.0], len(self.orders))
         losses = partial(self._by_clock, dict.fromkeys(self.clearest, free))
         finer_s = np.linspace(DELAYS_S[0], DELAYS_S[-1], FINER).tolist()

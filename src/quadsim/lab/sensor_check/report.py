@@ -1,4 +1,4 @@
-"""The report of a sensor check: specified beside measured, Allan plots, histograms, a flight."""
+"""The report of a sensor check: specified next to measured, Allan plots, histograms, a flight."""
 
 from __future__ import annotations
 

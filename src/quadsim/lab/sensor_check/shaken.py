@@ -1,4 +1,4 @@
-"""Flights for ``quadsim sensors fit``: an IMU in the air beside the speeds of its rotors."""
+"""Flights for ``quadsim sensors fit``: an IMU in the air next to the speeds of its rotors."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def whitener(stretch: ShakenStretch, clock: Clock | None, orders: Sequence[int])
     level = np.log(power.sum(axis=0) / np.maximum(share.sum(axis=0), LEAST_LEFT)[:, None])
     width = (2 * (len(level) // 8) + 1, 1)
     smooth = median_filter(level, width, mode="mirror")
-    # once more of what is left: a median beside a line is wrong where the floor is steep
+    # once more of what is left: a median next to a line is wrong where the floor is steep
     smooth += median_filter(level - smooth, width, mode="mirror")
     filters = []
     for lags in np.fft.irfft(0.5 * stretch.rate_hz * np.exp(smooth), axis=0).T:

@@ -92,7 +92,7 @@ def spin_up_lead_s(vehicle: VehicleParams) -> float:
 
 
 class Delays(NamedTuple):
-    """What there is beside the motors' lag, in s."""
+    """What there is besides the motors' lag, in s."""
 
     inner_s: float = INNER_DELAY_S
     outer_s: float = OUTER_DELAY_S
@@ -126,7 +126,7 @@ def control_loops(
         return attitude.rate_gain[axis] * (more_gain if axis in LEAD_AXES else 1.0)
 
     def rate(axis: int) -> tuple[Complex, Complex, Complex]:
-        """Controller, process, and the closed loop; there is no lead on the wish."""
+        """Controller, process, and the closed loop; there is no lead on the request."""
         turn = spun if axis == 2 else plant
         lead_s = more_lead * attitude.rate_lead_s if axis in LEAD_AXES else 0.0
         gain, integral = rate_gain(axis), attitude.rate_integral[axis] / s

@@ -122,7 +122,7 @@ def limit_cycle(
         output: (N,) what it gave, two values.
         dt_s: time between samples.
         hysteresis: of the relay.
-        axis: to be kept.
+        axis: to be stored.
 
     Returns:
         None where there are too few cycles, or irregular ones.

@@ -1,1 +1,1 @@
-"""Real flights predicted: what a vehicle file says of flights that were flown."""
+"""Real flights predicted: what a vehicle file states of flights that were flown."""

@@ -10,7 +10,7 @@ Artificial Intelligence 74, 2015). Where no quantile does, the flights are too f
 for a bound. The coverage that is reported is of flights of which nothing was used, the level of the
 quantile included.
 
-A bound says nothing of flights unlike those that it was made from. It therefore has limits, the
+A bound states nothing of flights unlike those that it was made from. It therefore has limits, the
 largest conditions of their windows, and beyond them there is none. Users judge flights that are
 faster than those that they calibrate by. That is tried: every flight that is fast enough is judged
 by the bounds of those that are clearly slower, as forecasts are by later times (L. J. Tashman,
@@ -49,7 +49,7 @@ REGIMES = ("low body rates", "medium body rates", "high body rates")
 SLOWER = 0.95
 #: A bound is stated if on faster flights it holds at least as often as its level less this.
 MARGIN = 0.03
-#: What is kept of a row to judge other flights.
+#: What is stored of a row to judge other flights.
 _KEPT = ("horizon_s", "up_to", "position_m", "another_flight")
 
 

@@ -1,4 +1,4 @@
-"""Torque that acts on a recorded vehicle besides what its file says, seen before a start.
+"""Torque that acts on a recorded vehicle besides what its file states, seen before a start.
 
 A constant goes on: a battery that lies off the centre, a bent propeller. What differs from it
 fades, as the file's ``recorder.torque_memory`` says: an autoregression of means over short blocks

@@ -1,4 +1,4 @@
-"""Motions of a recorded flight beside those that a vehicle file predicts from many starts on."""
+"""Motions of a recorded flight besides those that a vehicle file predicts from many starts on."""
 
 from __future__ import annotations
 

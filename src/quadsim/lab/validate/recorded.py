@@ -2,7 +2,7 @@
 
 The motion is the truth of the log (motion capture, or a simulation's). Where it has no velocities,
 its poses are smoothed with the IMU's help: what a pose says beside the integrated gyroscope, and a
-position beside the accelerometer integrated twice, changes slowly, so that its noise is averaged
+position next to the accelerometer integrated twice, changes slowly, so that its noise is averaged
 out over 0.2 and 0.4 s about each time. A prediction may know nothing behind its start: for that
 the same is made once more of what was logged by each time (``RecordedFlight.known``). The
 recorder's delays are those of the vehicle's file (``recorder``).
@@ -51,7 +51,7 @@ SLOPE, RATE_SLOPE, RATE = (
     Smoothing(0.04, 0.04, 2),
     Smoothing(0.03, 0.016, 1),
 )
-#: Of attitudes and positions beside the integrated IMU. What is fitted before a time is short, as
+#: Of attitudes and positions next to the integrated IMU. What is fitted before a time is short, as
 #: the tilt of the axes shows in it: by how near it comes to what is fitted about the time.
 ATTITUDE, POSITION = Smoothing(0.2, 0.1, 0), Smoothing(0.4, 0.1, 1)
 #: Length of the windows by which poses are levelled, s, and a tilt that is told, rad.
@@ -453,7 +453,7 @@ def _with_motion(
 
 
 def _note_odd_rotors(speed: Array, notes: list[str]) -> None:
-    """Say which rotors can hardly have turned as they were recorded."""
+    """Say which rotors can hardly have rotated as they were recorded."""
     usual = np.median(speed, axis=0)
     shares = usual / max(float(np.median(usual)), 1e-9)
     notes += [

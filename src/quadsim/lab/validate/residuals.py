@@ -1,4 +1,4 @@
-"""Force and torque of a recorded flight beside those of a vehicle file."""
+"""Force and torque of a recorded flight besides those of a vehicle file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Wrench:
-    """Force and torque on the vehicle, measured and as its file says, at N times.
+    """Force and torque on the vehicle, measured and as its file states, at N times.
 
     Attributes:
         force, torque: (N, 3) measured minus modelled, body axes, N and N m.
@@ -30,7 +30,7 @@ class Wrench:
 
 
 def wrench_of(flight: RecordedFlight, vehicle: VehicleParams, gravity_mps2: float) -> Array:
-    """(N, 6) force in N and torque in N m that a vehicle's file says of a whole flight."""
+    """(N, 6) force in N and torque in N m that a vehicle's file states of a whole flight."""
     out = np.zeros((len(flight), 6))
     model = make_model(vehicle, gravity_mps2)
     air_B = np.ascontiguousarray(flight.v_B)

@@ -1,4 +1,4 @@
-"""What a file of another program says of a vehicle, under our keys, with where it stands."""
+"""What a file of another program reports of a vehicle, under our keys, with where it stands."""
 
 from __future__ import annotations
 

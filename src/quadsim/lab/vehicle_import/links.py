@@ -86,7 +86,7 @@ def read_xml(path: Path) -> Element:
 
 
 def read_links(path: Path) -> Figures:
-    """What an SDF or URDF says of a vehicle.
+    """What an SDF or URDF reports of a vehicle.
 
     Raises:
         InputError: it cannot be read, or has no model.
@@ -213,7 +213,7 @@ def _add_sdf(
 
 
 def _find_model(uri: str, file: Path) -> Path | None:
-    """The file of ``model://NAME`` beside the folder of a file, or on GZ_SIM_RESOURCE_PATH."""
+    """The file of ``model://NAME`` next to the folder of a file, or on GZ_SIM_RESOURCE_PATH."""
     name = uri.removeprefix("model://").strip("/")
     if "://" in name or name in ("", ".", "..") or "/" in name:
         return None

@@ -44,7 +44,7 @@ class Battery:
             stamp_ns: when.
             charge: 0 to 1.
             voltage_V: under load.
-            flying: what is drawn on the ground says nothing of the flight.
+            flying: what is drawn on the ground states nothing of the flight.
         """
         if not math.isfinite(charge):
             return

@@ -2,7 +2,7 @@
 
 It decides as the firmware does (bitcraze/crazyflie-firmware: commander.c, planner.c, supervisor.c,
 crtp_commander_high_level.c). High-level commands are polynomials of degree 7 in a given time.
-Streamed setpoints go before them, until somebody says that they stop. When they stay away, the
+Streamed setpoints go before them, until somebody reports that they stop. When they are missing, the
 vehicle levels out, and then stops its motors.
 """
 
@@ -53,7 +53,7 @@ def _fault(piece: Piece) -> str:
 
 
 class Commander:
-    """Obeys the commands of a Crazyflie, or says why not; as requests of the flight manager.
+    """Obeys the commands of a Crazyflie, or states why not; as requests of the flight manager.
 
     Services arm where that is needed. Streamed setpoints never do.
 
@@ -86,7 +86,7 @@ class Commander:
     # ---- high level ----------------------------------------------------------------------------
 
     def take_off(self, height_m: float, duration_s: float) -> str | None:
-        """Fly straight up to a height in W, with the heading turned to east."""
+        """Fly straight up to a height in W, with the heading rotated to east."""
         refused = self._refusal((height_m,), duration_s)
         if refused is None and self._flies:
             refused = "it flies already"
@@ -280,7 +280,7 @@ class Commander:
         return (estimate.p_W, estimate.v_W, ZERO, estimate.yaw, 0.0)
 
     def _climb(self, height_m: float, duration_s: float, words: str, lands: bool = False) -> None:
-        """Straight up or down, from rest and to rest, the heading turned to 0 as the firmware."""
+        """Straight up or down, from rest and to rest, the heading rotated to 0 as the firmware."""
         p, _, _, yaw, _ = self._start()
         self._begin(words, lands)
         start = (p, ZERO, ZERO, yaw, 0.0)

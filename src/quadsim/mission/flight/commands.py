@@ -27,7 +27,7 @@ BRAKING_LAG_S = 0.3
 
 
 class Commands:
-    """Obeys commands, or says why not; as requests of the flight manager.
+    """Obeys commands, or states why not; as requests of the flight manager.
 
     Attributes:
         refused: how many were not obeyed for what was in them.
@@ -68,7 +68,7 @@ class Commands:
         flight.reference.fly_velocity(v_W, yaw_rate)
 
     def velocity_tick(self) -> None:
-        """Go on with the velocity until commands stay away."""
+        """Go on with the velocity until commands are missing."""
         flight, failsafe = self._flight, self._flight.params.failsafe
         self._fly_velocity()
         if flight.since_s(self._stamp_ns) > failsafe.command_timeout_s:

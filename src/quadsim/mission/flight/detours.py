@@ -82,7 +82,7 @@ class WayHome:
 
 
 class Hold:
-    """Stay by inertial navigation while the position is not fixed: velocity zero, height kept."""
+    """Stay by inertial navigation while the position is not fixed: velocity zero, height held."""
 
     def __init__(self, flight: FlightManager) -> None:
         self._flight = flight

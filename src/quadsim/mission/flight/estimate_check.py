@@ -1,4 +1,4 @@
-"""Whether an estimate can be flown on, judged by what it says of itself and by its own motion.
+"""Whether an estimate can be flown on, judged by what it reports of itself and by its own motion.
 
 Nothing of the filter's inside is seen here (no innovation, no sensor), so that any source of an
 odometry is watched alike: deviations that grow, steps that neither motion nor the deviations
@@ -186,7 +186,7 @@ def _judge(watch: EstimateWatch, limits: FailsafeParams, odometry: Odometry, mov
 
 @kernel
 def _take_deviations(watch: EstimateWatch, odometry: Odometry) -> None:
-    """Keep what a new estimate says of itself."""
+    """Keep what a new estimate reports of itself."""
     p, v, turn = odometry.p_variance, odometry.v_variance, odometry.attitude_variance
     watch.position_sigma = math.sqrt(max(p[0], p[1]))
     watch.height_sigma = math.sqrt(p[2])
@@ -236,7 +236,7 @@ def observe(
 
     Returns:
         Verdict (index of VERDICTS), time in s for which it has been GOOD, position, velocity, yaw,
-        and what is said of :data:`Observation`.
+        and what is reported of :data:`Observation`.
     """
     watch, odometry = watches[0], odometries[0]
     new = watch.known == 0 or odometry.stamp_ns != watch.stamp_ns

@@ -79,7 +79,7 @@ class Landing:
         Args:
             reason: in words.
             blind: without any estimate: level, by thrust.
-            placed: whether there is a position to land at; without, the velocity is kept at zero.
+            placed: whether there is a position to land at; without, the velocity is held at zero.
         """
         flight, descent_mps = self._flight, self._params.failsafe.descent_mps
         flight.reason, self.blind, self.placed = reason, blind, placed

@@ -181,7 +181,7 @@ class Pilot:
         return (0, float(reference.held_m) - params.lowest_m, 0.0, 0.0, 0.0)
 
     def _inside(self, wish: Sticks) -> Sticks:
-        """A wish, cut where it would lead across the fence."""
+        """A request, cut where it would lead across the fence."""
         flight, params = self._flight, self._flight.params.assisted
         if not flight.fence.bounds_anything:
             return wish
@@ -195,7 +195,7 @@ class Pilot:
         return (c * east + s * north, -s * east + c * north, up, turn)
 
     def assisted_tick(self) -> None:
-        """Move the reference by the sticks; come to rest where they stay away."""
+        """Move the reference by the sticks; come to rest where they are missing."""
         flight, params = self._flight, self._flight.params
         silent_s = flight.since_s(self._stick_ns)
         if silent_s > params.assisted.timeout_s and not self._lost:
@@ -219,7 +219,7 @@ class Pilot:
     # manual
 
     def manual_tick(self) -> None:
-        """Pass the attitude on; assisted where the sticks stay away."""
+        """Pass the attitude on; assisted where the sticks are missing."""
         flight, given, estimate = self._flight, self._given, self._flight.estimate
         roll, pitch, yaw_rate, thrust = self._attitude
         write_setpoint(

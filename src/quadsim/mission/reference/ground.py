@@ -90,8 +90,8 @@ class Following(Record):
     stamps_ns: Annotated[NDArray[np.int64], MOST_WAITING]
     readings: Annotated[Array, MOST_WAITING, 3]  # range, variance, half the beam
     known: bool  # whether a reading is recent enough to fly on, or there is a map
-    near: bool  # whether the newest reading said "too near"
-    far: bool  # whether the newest said "nothing within reach", and is recent
+    near: bool  # whether the newest reading stated "too near"
+    far: bool  # whether the newest stated "nothing within reach", and is recent
     seen_ns: int  # stamps of the newest reading that was taken,
     far_ns: int  # and of the newest if that was too far
     level_m: float  # that heights count from, in W
@@ -383,8 +383,8 @@ class Ground:
     Attributes:
         used: whether readings are taken in.
         known: whether a reading is recent enough to fly on, or the ground is on the map.
-        near: whether the newest reading said "too near".
-        far: whether the newest said "nothing within reach".
+        near: whether the newest reading stated "too near".
+        far: whether the newest stated "nothing within reach".
         lost: whether the ground is not known well enough to be followed.
         level_m: the level that heights above ground count from, in W.
         climb_mps: rate of change of it along the way.
@@ -415,7 +415,7 @@ class Ground:
         return bool(self.now["seen_ns"].item() == NEVER_NS)
 
     def set_level(self, level_m: float) -> None:
-        """Let heights above ground count from a level in W, until the ground says better."""
+        """Let heights above ground count from a level in W, until the ground reports better."""
         self.level_m = level_m
         self.now["level_m"] = level_m
 

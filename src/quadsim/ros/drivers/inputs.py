@@ -21,7 +21,7 @@ from quadsim.wire.encode import renamed
 
 #: Our topics that say where something is: whose pose it is, its name alone can tell.
 _POSES = ("external/", "ground_truth/odom", "odometry/")
-#: Primitive types as rosidl's classes name them, where a definition says otherwise.
+#: Primitive types as rosidl's classes name them, where a definition states otherwise.
 _KINDS = {"float": "float32", "double": "float64", "boolean": "bool", "octet": "byte"}
 
 
@@ -68,7 +68,7 @@ class DriverSource:
     """A driver's topic that is published and is one of ours.
 
     Attributes:
-        topic: what the file says of it.
+        topic: what the file states of it.
         full: its full name.
         before: what stands before the driver's part of that; None for a name that is absolute.
         certain: no other topic that may yet be discovered would come before it.
@@ -91,7 +91,7 @@ def find_source(
 
     Args:
         driver: whose topics.
-        alternatives: what its file says of that one of ours; the first that is there counts.
+        alternatives: what its file states of that one of ours; the first that is there counts.
         types: full name to types of what is published.
         place: of the vehicle.
         notes: gets what has another type, what is ambiguous, and poses of somebody else.
@@ -190,7 +190,7 @@ def topic_of(ours: str, type_name: str) -> Topic:
 
 
 def profile_of(topic: DriverTopic) -> Any:
-    """Quality of service of a driver's topic, as its file says."""
+    """Quality of service of a driver's topic, as its file states."""
     return qos.profile(
         topic.depth, topic.reliability == "reliable", topic.durability == "transient_local"
     )
@@ -214,7 +214,7 @@ class ResetWatch:
     """Notices when the estimator behind a driver's topic resets.
 
     Args:
-        topic: what the driver file says.
+        topic: what the driver file states.
     """
 
     def __init__(self, topic: DriverTopic) -> None:
@@ -258,7 +258,7 @@ def converter(
     """What makes one message ours; None for one that is not for us.
 
     Args:
-        topic: what the driver file says.
+        topic: what the driver file states.
         prefix: of the vehicle's frames.
         vehicle: its name.
         alone: whether there is one vehicle.

@@ -18,7 +18,7 @@ class Outlet(Generic[Said]):
 
     Args:
         node: whose publisher it is.
-        said: what the driver file says.
+        said: what the driver file states.
         name: full name of the topic.
 
     Attributes:

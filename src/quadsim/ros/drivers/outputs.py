@@ -99,7 +99,7 @@ class Outputs:
     """Commands and services of the first drivers of a chain that have them.
 
     Commands go through the :class:`~quadsim.hil.guard.gate.Gate`. Whether the way to the vehicle is
-    in order is said on ``vehicle/ready`` (latched).
+    in order is reported on ``vehicle/ready`` (latched).
 
     Args:
         node: whose endpoints they are.
@@ -108,7 +108,7 @@ class Outputs:
         params: of the gate.
         relay: poses from outside that the vehicle's estimator is to get: ``pose``, ``odometry``;
             empty: none.
-        setpoints: what goes out beside velocities: ``attitude``, ``rates``.
+        setpoints: what goes out besides velocities: ``attitude``, ``rates``.
 
     Raises:
         InputError: no driver takes poses.

@@ -1,4 +1,4 @@
-"""What a vehicle is asked for by its driver file, until it says that it does it."""
+"""What a vehicle is asked for by its driver file, until it reports that it does it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Services:
     """Services of the first drivers of a chain that have them.
 
     Offers ``vehicle/arm`` (SetBool), ``vehicle/offboard`` and ``vehicle/land`` (Trigger). The two
-    last ones answer success when ``vehicle/offboard_state`` says so, where somebody says it.
+    last ones answer success when ``vehicle/offboard_state`` reports it, where somebody states it.
 
     Args:
         node: whose endpoints they are.
@@ -79,8 +79,8 @@ class Services:
         full: full name of a driver's service.
 
     Attributes:
-        obeys: whether the vehicle obeys setpoints, as it said last; None: nobody has said. Of
-            several who say it, one who says that it does not is believed.
+        obeys: whether the vehicle obeys setpoints, as it stated last; None: nobody has stated. Of
+            several who say it, one who reports that it does not is assumed.
     """
 
     def __init__(

@@ -47,7 +47,7 @@ class PoseService:
         type_name: ``package/srv/Type``.
         name: of the service; ``{world}`` stands for the world's.
         fill: fills a request for a model and a KINEMATICS record.
-        refused: what an answer says of a refusal; empty: done.
+        refused: what an answer reports of a refusal; empty: done.
     """
 
     type_name: str
@@ -126,7 +126,7 @@ class ModelMover:
         self.names = [kind.name.format(world=world) for kind, _, _ in self._clients]
         #: Stamp of the newest pose that Gazebo has taken, ns; 0: none.
         self.shown_ns = 0
-        #: What Gazebo said of the last refusal.
+        #: What Gazebo stated of the last refusal.
         self.refusal = ""
 
     @property

@@ -56,5 +56,5 @@ def child_nodes(
         if watcher.is_alive():
             watcher.join()
         _, failed = end_all(processes)
-        if failed and not failures:  # it has said itself what was wrong
+        if failed and not failures:  # it has stated itself what was wrong
             failures.append(f"{failed}: the bag is not complete")

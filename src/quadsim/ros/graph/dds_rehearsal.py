@@ -2,7 +2,7 @@
 
 The operator does what somebody at the field does: looks whether all is there, lets the vehicle
 take off, holds the dead-man button, enables the guard, hands the vehicle over, gives the goal, and
-has it land. Every wait is for a condition, with a deadline that says what was missing.
+has it land. Every wait is for a condition, with a deadline that states what was missing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from quadsim.sim.log import Event
 
 #: Wall time for the landing.
 LANDING_S = 30.0
-#: How often the dead-man button says that it is held.
+#: How often the dead-man button reports that it is held.
 HOLD_S = 0.05
 
 
@@ -98,7 +98,7 @@ def _source_of(firmware: FirmwareChoice | None) -> FirmwareSource:
 
 
 class FlightTime:
-    """How long the flight has lasted: as the stand-in last said, and what has passed since."""
+    """How long the flight has lasted: as the stand-in last stated, and what has passed since."""
 
     def __init__(self) -> None:
         self._begun_s: float | None = None  # on the steady clock
@@ -125,7 +125,7 @@ def stops_of(report: Report) -> tuple[Stop, ...]:
 
 
 class Operator(Watcher):
-    """What the operator hears and says.
+    """What the operator hears and reports.
 
     Args:
         context: of the operator.
@@ -147,7 +147,7 @@ class Operator(Watcher):
             self.hear(topics.EVENTS, self._on_what_happened, namespace)
 
     def hold(self, held: bool) -> None:
-        """Hold the dead-man button, or let it go: that is said at once, and again and again."""
+        """Hold the dead-man button, or let it go: that is reported at once, and again and again."""
         changed, self._holds = held != self._holds, held
         if changed:
             self._hold()
@@ -156,7 +156,7 @@ class Operator(Watcher):
         self._dead_man.publish(Bool(data=self._holds))
 
     def _on_reports(self, message: Any) -> None:
-        """Take reports; note how long the flight has lasted when the stand-in says it."""
+        """Take reports; note how long the flight has lasted when the stand-in states it."""
         super()._on_reports(message)
         if any(status.name == f"{STAND_IN}/stand_in" for status in message.status):
             self.flown.take(self.stand_in, time.monotonic())
@@ -249,7 +249,7 @@ class DdsRehearsal:
         self._operator.fly_to(self.rehearsal.field.goal_W)
 
     def _follow(self) -> str:
-        """Until the judge says that it is over, and why."""
+        """Until the judge reports that it is over, and why."""
         operator, longest_s = self._operator, self.rehearsal.params.duration_s
 
         def over() -> bool:
@@ -262,7 +262,7 @@ class DdsRehearsal:
         return operator.stand_in.values["over"]
 
     def _release(self, operator: Operator) -> None:
-        """Let go of the dead-man button when the rehearsal says so."""
+        """Let go of the dead-man button when the rehearsal reports it."""
         t_s = operator.flown.at(time.monotonic())
         operator.hold(
             not any(

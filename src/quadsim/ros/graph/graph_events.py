@@ -77,7 +77,7 @@ class Watcher(Node):
     def _on_clock(self, message: Any) -> None:
         try:
             time_ns = stamp_ns_of(message.clock)
-        except MessageError:  # no simulation says such a time
+        except MessageError:  # no simulation reports such a time
             self.clock_disturbed = True
             return
         # one publisher's time only grows
@@ -97,7 +97,7 @@ class Watcher(Node):
         return self.reports.get(full_node_name, Report())
 
     def complete(self, full_node_name: str) -> bool:
-        """Whether a node has said that all it needs is there."""
+        """Whether a node has stated that all it needs is there."""
         return self.report(full_node_name).values.get("complete") == "true"
 
     def finished(self, namespace: str) -> bool:

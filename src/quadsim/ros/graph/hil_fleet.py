@@ -26,7 +26,7 @@ from quadsim.ros.graph.vehicles import vehicle_namespaces
 VEHICLE, STAND_IN = "/quad", "/stand_in"
 #: A vehicle's name is one of ROS.
 _NAME = re.compile(r"[A-Za-z]\w*")
-#: Arguments that a fleet's file says of each vehicle, and their defaults.
+#: Arguments that a fleet's file states of each vehicle, and their defaults.
 _OF_FILE = {"drivers": "", "driver_namespace": "/", "origins": (), "vehicles": 1}
 
 
@@ -112,7 +112,7 @@ _Said = tuple[str, HilOptions, tuple[float, ...]]
 
 
 def _said(options: HilOptions) -> list[_Said]:
-    """What is said of each vehicle."""
+    """What is reported of each vehicle."""
     if options.structure in STANDS_IN:
         if options.drivers or options.vehicles > 1 or options.fleet:
             given = next(

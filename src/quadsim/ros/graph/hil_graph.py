@@ -47,7 +47,7 @@ from quadsim.vehicle.parameters import VehicleParams
 from quadsim.wire.standard import ODOMETRY
 from quadsim.world.sdf.world_file import load_world
 
-#: Executables of the graph beside those of every graph.
+#: Executables of the graph besides those of every graph.
 NODES = ("driver", "planner", "guard", "monitor", "stand_in")
 #: Of several vehicles one person holds the button for all.
 ONE_BUTTON = (("joy", "/joy"), ("dead_man", "/dead_man"))
@@ -188,7 +188,7 @@ def _relay(options: HilOptions, vehicle: HilVehicle) -> str:
 def _driver(member: HilMember, alone: bool) -> NodeSpec:
     """The driver gives the pose, if it is to be converted or found, and sends commands.
 
-    It says whether the vehicle obeys them, too, where its file knows that.
+    It reports whether the vehicle obeys them, too, where its file knows that.
 
     In ``target`` it gives what the vehicle sees as well.
     """
@@ -233,7 +233,7 @@ def describe_hil(options: HilOptions) -> list[NodeSpec]:
     """
     members = hil_members(options)
     if options.structure != "target":
-        load_world(find_world(options.world))  # what is wrong with it is said here, in one line
+        load_world(find_world(options.world))  # what is wrong with it is reported here, in one line
     nodes = []
     if options.structure in STANDS_IN:
         given = {"rehearsal": options.rehearsal, "seed": options.seed, "world": options.world}
@@ -325,7 +325,7 @@ def _shown_by_gazebo(options: HilOptions, vehicles: Sequence[HilVehicle]) -> lis
 def _recorder(
     options: HilOptions, members: Sequence[HilMember], nodes: Sequence[NodeSpec]
 ) -> NodeSpec:
-    """All of ours, and what the drivers themselves were told and said."""
+    """All of ours, and what the drivers themselves were told and stated."""
     vehicles = [member.vehicle for member in members]
     truth = f"{STAND_IN}/ground_truth/odom {ODOMETRY}"
     also = [
@@ -370,7 +370,7 @@ def _recorder(
 
 
 def _recorded(vehicle: HilVehicle) -> list[str]:
-    """``NAME TYPE`` of what one vehicle's driver said and was told."""
+    """``NAME TYPE`` of what one vehicle's driver stated and was told."""
     ours = f"{vehicle.name}/{vehicle.pose} {POSES[vehicle.pose]}"
     return [
         ours if vehicle.heard == vehicle.pose else "",

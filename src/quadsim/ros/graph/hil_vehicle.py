@@ -28,7 +28,7 @@ POSES = {
 }
 #: What goes to the vehicle.
 COMMAND = "command_velocity/safe"
-#: What may go there beside, by its kind.
+#: What may go there next to, by its kind.
 SETPOINTS = {"attitude": "command_attitude/safe", "rates": "command_rates/safe"}
 #: Whether the vehicle obeys it.
 OFFBOARD_STATE = "vehicle/offboard_state"
@@ -60,7 +60,7 @@ class HilVehicle:
         return "pose" if POSES[self.pose] == POSE_STAMPED else "odometry"
 
     def _said(self, ours: str) -> tuple[Driver, list[DriverTopic]]:
-        """The driver that gives one of our topics, and what its file says of that."""
+        """The driver that gives one of our topics, and what its file states of that."""
         name = next(name for name, given in self.drivers.passed if given == ours)
         driver = self.drivers.entry(name).driver
         return driver, [topic for topic in driver.topics if topic.ours == ours]
@@ -90,7 +90,7 @@ class HilVehicle:
 
     @property
     def autopilot(self) -> str:
-        """Whether the autopilot's own odometry is the pose, or there beside it, or not there."""
+        """Whether the autopilot's own odometry is the pose, or there next to it, or not there."""
         if self.pose == AUTOPILOT:
             return "own"
         return "beside" if self.drivers.gives(AUTOPILOT) else "none"
@@ -142,14 +142,14 @@ class HilVehicle:
 def hil_vehicle(
     name: str, chain: str, namespace: str, pose: str, origin_W: tuple[float, ...]
 ) -> HilVehicle:
-    """A vehicle by its drivers, and which of their topics says where it is.
+    """A vehicle by its drivers, and which of their topics states where it is.
 
     Args:
         name, chain, namespace, origin_W: as of :class:`HilVehicle`.
         pose: our topic of its pose; empty: the first that the drivers give.
 
     Raises:
-        InputError: no driver that says a pose, or none that takes commands.
+        InputError: no driver that reports a pose, or none that takes commands.
     """
     drivers = choose(chain, ())
     given = [pose for pose in POSES if drivers.gives(pose)]

@@ -89,7 +89,7 @@ def process_action(command: Sequence[str], environment: Mapping[str, str]) -> An
 
     Args:
         command: program and arguments.
-        environment: variables beside those that are there.
+        environment: variables besides those that are there.
     """
     launch, _, _ = _launch()
     return launch.actions.ExecuteProcess(
@@ -105,7 +105,7 @@ def launch_description(options: type[Any], ends: Collection[str] = WORLDS) -> An
 
     Args:
         options: class of the launch file's arguments (:mod:`quadsim.base.options`), whose
-            ``describe()`` gives the nodes and ``processes()``, if it has one, what runs beside
+            ``describe()`` gives the nodes and ``processes()``, if it has one, what runs next to
             them and is started before.
         ends: executables with whose end everything is stopped.
 

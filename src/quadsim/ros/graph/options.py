@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from quadsim.sim.scenario import Scenario
 
 SCENARIO_SAYS = "as the scenario says"
-#: Who flies and senses where nobody says otherwise: our own simulation.
+#: Who flies and senses where nobody states otherwise: our own simulation.
 SIM = "sim"
 
 Record = Annotated[str, Option("true, false, or the folder of the bag")]
@@ -82,7 +82,7 @@ class PartOptions:
 
 @dataclass(frozen=True)
 class ScenarioOptions:
-    """What flies: a scenario, and what is otherwise than its file says."""
+    """What flies: a scenario, and what is otherwise than its file states."""
 
     scenario: str = option("square", "a scenario of config/scenarios, or a file")
     vehicle: str | None = option(
@@ -98,7 +98,7 @@ class ScenarioOptions:
     parts: PartOptions = field(default_factory=PartOptions)
 
     def load(self, changes: Mapping[str, Any] | None = None, **others: Any) -> Scenario:
-        """The scenario; what it takes from its world is said.
+        """The scenario; what it takes from its world is reported.
 
         Args:
             changes: as of :func:`quadsim.sim.scenario.load_scenario`.
@@ -271,7 +271,7 @@ class PlayOptions:
 
 @dataclass(frozen=True)
 class ReplayOptions:
-    """How a bag is played, and what runs beside it.
+    """How a bag is played, and what runs next to it.
 
     Attributes:
         namespace: the vehicle in the bag.

@@ -30,7 +30,7 @@ from quadsim.sim.scenario_text import scenario_from_text
 #: Messages of a topic between two questions whether nodes of ours have taken them: less than the
 #: queue of a slow topic.
 OUR_WINDOW = 8
-#: What may run live beside a player.
+#: What may run live next to a player.
 LIVE = ("estimator", "autopilot", "mixer")
 
 
@@ -138,7 +138,7 @@ def _recorder(bag: Bag, vehicles: list[str], options: ReplayOptions) -> list[Nod
             f"record: of vehicles {', '.join(vehicles) or 'none'}; the recorder knows"
             f" {', '.join(known) or '/quad'}: name them so with --remap"
         )
-    # what was flown is still what was flown; what the closed loop's digest says is not in here
+    # what was flown is still what was flown; what the closed loop's digest reports is not in here
     origin = {key: text for key, text in bag.custom.items() if key != DIGEST}
     parameters = {
         "output": options.bag,

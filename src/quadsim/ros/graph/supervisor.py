@@ -1,6 +1,6 @@
 """Flying a graph where no launch system is installed: start, watch, stop in order.
 
-Every wait is for a condition, with a deadline that says what was missing.
+Every wait is for a condition, with a deadline that states what was missing.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ class Standstill:
         self.counted_s = 0.0
 
     def look(self, time_ns: int, now_s: float) -> bool:
-        """Take note of simulated time; whether it has stood for so long that it is said."""
+        """Take note of simulated time; whether it has stood for so long that it is reported."""
         past_s = now_s - self._looked_s
         if time_ns != self._time_ns:
             self.start(time_ns, now_s)
@@ -347,14 +347,14 @@ class Supervisor:
         return time_ns >= self._duration_ns or all(map(watcher.over, self._namespaces))
 
     def _waited_for(self, world: str) -> str:
-        """Which nodes do not report any more, or else what the world's says."""
+        """Which nodes do not report any more, or else what the world's reports."""
         since_s, names = time.monotonic() - SILENT_S, [s.full_name for s in self._graph.specs]
         silent = [name for name in names if self._watcher.report(name).heard_s < since_s]
         lives = f"alive and silent: {', '.join(silent)}"
         return lives if silent else f"node {self._world} says {world!r}"
 
     def _why(self, namespace: str) -> str:
-        """Why a vehicle's mission is not over, as its autopilot or the swarm last said."""
+        """Why a vehicle's mission is not over, as its autopilot or the swarm last stated."""
         said = self._watcher.report(self._heights).values
         key = f"unfinished {namespace.strip('/')}"
         if key not in said:

@@ -95,7 +95,7 @@ def read_velocity_command(payload: bytes, q_WB: Any) -> tuple[Vec3, float]:
     message = deserialize(payload, TwistStamped)
     v, frame = xyz(message.twist.linear), message.header.frame_id
     _refuse_large((*v, message.twist.angular.z), FASTEST, "m/s or rad/s")
-    if frame.rsplit("/", 1)[-1] == "base_link":  # level: turned by the heading alone
+    if frame.rsplit("/", 1)[-1] == "base_link":  # level: rotated by the heading alone
         v = rotate(from_euler(0.0, 0.0, yaw_of(quat(q_WB))), v)
     elif frame != "map":
         raise MessageError(f"frame {brief(frame)!r}; give map or base_link")

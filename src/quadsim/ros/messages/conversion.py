@@ -157,7 +157,7 @@ class OdometryReader:
 
 
 def read_variances(view: Any, record: Any) -> None:
-    """Read the diagonals of an odometry's covariances, the velocity's turned into the world."""
+    """Read the diagonals of an odometry's covariances, the velocity's rotated into the world."""
     pose = np.diagonal(view["pose_covariance"])
     R = np.array(to_matrix(quat(record.q_WB)))
     record.p_variance[:] = pose[:3]

@@ -1,4 +1,4 @@
-"""Requests and setpoints of Crazyswarm2 as commands of a Crazyflie, and what one says of itself.
+"""Requests and setpoints of Crazyswarm2 as commands of a Crazyflie, and what one reports of itself.
 
 Units are those that reach the firmware (crazyflie_server.cpp, and crazyflie-firmware:
 crtp_commander_rpyt.c, crtp_commander_generic.c), whatever comments of the definitions say.
@@ -77,7 +77,7 @@ SERVICES: Mapping[str, tuple[str, Answer]] = {
     "arm": (f"{PACKAGE}/srv/Arm", lambda c, r: c.arm(r.arm)),
     "emergency": ("std_srvs/srv/Empty", lambda c, _: c.emergency()),
 }  # fmt: skip
-#: Services whose ``group_mask`` says who is meant. Of set_group_mask it is what is set.
+#: Services whose ``group_mask`` states who is meant. Of set_group_mask it is what is set.
 OF_GROUPS = ("takeoff", "land", "go_to", "start_trajectory", "notify_setpoints_stop")
 
 

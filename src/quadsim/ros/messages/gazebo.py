@@ -29,7 +29,7 @@ from quadsim.wire import samples
 from quadsim.wire.encode import SECOND_NS, Template
 from quadsim.world.air.atmosphere import height_of, pressure_at
 
-#: So many odometries are kept for a fix that comes late.
+#: So many odometries are stored for a fix that comes late.
 KEPT_ODOMETRIES = 200
 
 

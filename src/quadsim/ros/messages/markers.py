@@ -1,4 +1,4 @@
-"""Markers of a flight among virtual obstacles: the world, the rays, the wish and the command."""
+"""Markers of a flight among virtual obstacles: the world, the rays, the request and the command."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SPAWNED = (0.7, 0.45, 0.2, 1.0)
 MISSION = (0.0, 1.0, 0.0, 1.0)
 #: An arrow shows so many seconds of flight; its shaft's and its head's widths in m.
 ARROW_S, SHAFT_M, HEAD_M = 0.5, 0.05, 0.12
-#: What moves is shown for so long after it was last said, s.
+#: What moves is shown for so long after it was last stated, s.
 LIFETIME_S = 1
 
 

@@ -1,4 +1,4 @@
-"""What the planner takes and says, as messages."""
+"""What the planner takes and reports, as messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from quadsim.ros.messages.commands import refuse_other_frame
 from quadsim.ros.messages.markers import new_marker, text_marker
 from quadsim.ros.messages.world import make_time
 
-#: More goals at a time, or one farther away, are refused: the planner would say nothing for long.
+#: More goals at a time, or one farther, are refused: the planner would say nothing for long.
 MOST_GOALS, FARTHEST_GOAL_M = 1000, 1e5
 #: Red, green, blue of the way by the planner's state.
 COLOURS = {

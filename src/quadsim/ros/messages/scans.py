@@ -15,7 +15,7 @@ from quadsim.ros.messages.world import make_time
 
 #: Frame of a lidar that stays level at the vehicle's middle (REP 120), with the heading alone.
 LEVEL_FRAME = "base_stabilized"
-#: Frame of one that stays level too, and is mounted there somewhere else, or turned.
+#: Frame of one that stays level too, and is mounted there somewhere else, or rotated.
 MOUNTED_LEVEL_FRAME = "lidar_stabilized"
 
 #: A point of a cloud: x, y, z in the lidar's axes in m (NaN: no return), intensity, channel counted

@@ -187,7 +187,7 @@ class AutopilotNode(QuadsimNode):
         return apply
 
     def _restart(self, reset_ns: int, read: bool) -> None:
-        """Fly the mission again, as its file says now; one given by somebody else stays."""
+        """Fly the mission again, as its file states now; one given by somebody else stays."""
         script = self._script_commands
         if read:
             try:

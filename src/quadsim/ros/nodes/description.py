@@ -37,7 +37,7 @@ class Description:
         self._told = ""
 
     def tell(self, vehicle: VehicleParams, sensors: str) -> None:
-        """Publish what a vehicle with a suite looks like, unless that has been said already.
+        """Publish what a vehicle with a suite looks like, unless that has been stated already.
 
         Raises:
             InputError: the suite cannot be read.

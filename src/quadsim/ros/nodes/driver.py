@@ -1,6 +1,6 @@
 """Node ``driver``: a driver's topics in, ours out, converted; our commands to it, converted.
 
-What is which, in which frames, types and quality of service, is said by files of
+What is which, in which frames, types and quality of service, is reported by files of
 ``config/drivers``; see docs/drivers.md.
 """
 
@@ -44,7 +44,7 @@ from quadsim.wire.px4 import PACKAGE
 SEARCH_PERIOD_S = 0.2
 #: The same once the graph has had its time.
 LATE_SEARCH_PERIOD_S = 2.0
-#: Wall time after which the log says what is not there, and for which a source that another might
+#: Wall time after which the log states what is not there, and for which a source that another might
 #: replace has to be the only one: discovery brings one topic after the other.
 PATIENCE_S = 5.0
 #: Time in which a topic that is published brings a message, s; else it is named.
@@ -53,7 +53,7 @@ SILENT_S = 5.0
 NEEDED = "imu/data_raw"
 #: All topics that the chain gives.
 EVERY = "*"
-#: What a vehicle's own estimator says, and may reset.
+#: What a vehicle's own estimator reports, and may reset.
 OWN_ODOMETRY = ("odometry/autopilot",)
 
 
@@ -118,7 +118,7 @@ class DriverNode(QuadsimNode):
             )
         self._place = DriverPlace(self.get_namespace(), before, alone)
         self._prefix = frame_prefix(self.get_namespace())
-        self._missing: dict[str, Any] = {}  # our topic to driver and what its file says of it
+        self._missing: dict[str, Any] = {}  # our topic to driver and what its file states of it
         self._offered: dict[str, Any] = {}
         self._ways: dict[str, list[tuple[str, Take]]] = {}  # driver's topic to ours
         self._sources: dict[str, str] = {}
@@ -160,7 +160,7 @@ class DriverNode(QuadsimNode):
             if not usable:
                 continue
             for topic in usable:
-                message_class(topic.type)  # an installed package may lack it, which is said now
+                message_class(topic.type)  # an installed package may lack it, which is reported now
             self._offered[ours] = self.offer(topic_of(ours, usable[0].our_type))
             self._missing[ours] = (driver, usable)
             if ours == NEEDED:

@@ -78,7 +78,7 @@ def mounts_of(params: EstimatorParams) -> Mounts:
 
 
 class EstimatorNode(QuadsimNode):
-    """The error-state Kalman filter, predicted at the IMU's rate, and others beside it."""
+    """The error-state Kalman filter, predicted at the IMU's rate, and others next to it."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("estimator", **kwargs)
@@ -217,7 +217,7 @@ class EstimatorNode(QuadsimNode):
         self.listen(topic, read)
 
     def _tell(self, method: str, *values: Any) -> None:
-        """Hand a measurement to the filter, to those beside and to the own one."""
+        """Hand a measurement to the filter, to those next to and to the own one."""
         for estimator in (self.filter, *self._beside.values(), self._own):
             if estimator is not None:
                 self._hand_over(estimator, method, *values)
@@ -290,7 +290,7 @@ class EstimatorNode(QuadsimNode):
                 self.get_logger().info(words)
 
     def _date_ns(self, stamp_ns: int) -> int:
-        """A time since 1970 that may be a date: a stamp, or what the clock says."""
+        """A time since 1970 that may be a date: a stamp, or what the clock reports."""
         return stamp_ns if date_year_of(stamp_ns) else self.get_clock().now().nanoseconds
 
     def _publish(self, stamp_ns: int, view: Any) -> None:
@@ -451,7 +451,7 @@ class EstimatorNode(QuadsimNode):
         )
 
     def _look(self) -> None:
-        """Look after the IMU and after sensors that repeat; what changes is said at once."""
+        """Look after the IMU and after sensors that repeat; what changes is reported at once."""
         frozen = int(self.filter.lines["frozen"][0])
         if frozen != self._frozen:
             begun = repeating_sensors(frozen & ~self._frozen)

@@ -45,7 +45,7 @@ SOON = 0.2
 #: Until the vehicle says that it lands it is told so again after this time, s; an answer that does
 #: not come is waited for so long; and what still obeys setpoints after the last is named.
 ASK_AGAIN_S, ANSWER_S, DEAF_S = 1.0, 8.0, 10.0
-#: Handling times that are kept for the report: of 20 s at 50 Hz.
+#: Handling times that are stored for the report: of 20 s at 50 Hz.
 KEPT = 1000
 #: By kind, where setpoints come and where they go.
 SETPOINT_TOPICS = {
@@ -248,7 +248,7 @@ class GuardNode(QuadsimNode):
         refuse(self._guard.take_setpoint(self._now_ns(), read(message)))
 
     def _on_button(self, payload: bytes) -> None:
-        """What cannot be read says that the button is released."""
+        """What cannot be read reports that the button is released."""
         held, of_joy = False, self._button >= 0
         try:
             message = deserialize(payload, (topics.JOY if of_joy else topics.DEAD_MAN).message)
@@ -275,14 +275,14 @@ class GuardNode(QuadsimNode):
         self._guard.take_rivals("; ".join(filter(None, words)), pose)
 
     def _on_ready(self, message: Any) -> None:
-        """Whether the way to the vehicle is in order, as the node driver says."""
+        """Whether the way to the vehicle is in order, as the node driver reports."""
         if message.level not in STATUS_LEVELS:
             raise MessageError(f"level {message.level!r} of the driver's status is unknown")
         self._ready = (STATUS_LEVELS.index(message.level), brief(message.message))
         self._guard.take_ready(*self._ready)
 
     def _on_autopilot(self, payload: bytes) -> None:
-        """The autopilot's own estimate, beside the pose of somebody else."""
+        """The autopilot's own estimate, besides the pose of somebody else."""
         self._own_reader.read(payload)
         p_W, q_WB = tuple(self._own["p_W"].tolist()), tuple(self._own["q_WB"].tolist())
         refuse(self._guard.take_autopilot(stamp_of(payload), self._now_ns(), p_W, q_WB))
@@ -366,9 +366,9 @@ class GuardNode(QuadsimNode):
             self.get_logger().error(words)
 
     def _ask_to_land(self, now_ns: int) -> None:
-        """Tell the vehicle's own autopilot to land, again and again until it says that it does.
+        """Tell the vehicle's own autopilot to land, again and again until it reports that it does.
 
-        Where the vehicle says whether it obeys setpoints, no answer counts, but that it has left
+        Where the vehicle reports whether it obeys setpoints, no answer counts, but that it has left
         that mode: an answer may say no more than that the question was sent.
         """
         obeys = self._guard.offboard
@@ -408,7 +408,7 @@ class GuardNode(QuadsimNode):
             self._tell(2, f"vehicle/land: {answer.message}")
 
     def report(self) -> None:
-        """Publish the node's health now, and tell who else wishes."""
+        """Publish the node's health now, and tell who else requests."""
         found = [words for name in (*self._stops, self._pose.topic) if (words := self.rivals(name))]
         if wishes := self.rivals(topics.COMMAND_VELOCITY.name):
             found.append(f"{wishes}; the newest counts")

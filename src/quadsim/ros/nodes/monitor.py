@@ -70,7 +70,7 @@ def stamp_reader(type_name: str) -> Callable[[bytes], int]:
 
 
 class GuardReport:
-    """What the guard last said of itself, as long as it goes on to say something."""
+    """What the guard last stated of itself, as long as it goes on to say something."""
 
     def __init__(self) -> None:
         self._words = "no guard"
@@ -95,7 +95,7 @@ class GuardReport:
         return "guard silent" if self.silent(now_s) else self._words
 
     def sends_s(self, now_s: float) -> float:
-        """For how long it has said that it sends; 0 while it does not."""
+        """For how long it has stated that it sends; 0 while it does not."""
         return now_s - self._sends_since_s if self._sends_since_s is not None else 0.0
 
 
@@ -171,14 +171,14 @@ class MonitorNode(QuadsimNode):
         self._scan = time.monotonic(), scan
 
     def _on_report(self, message: Any) -> None:
-        """What the guard says of itself."""
+        """What the guard reports of itself."""
         wanted = f"{self.get_namespace().rstrip('/')}/guard"
         for status in message.status:
             if status.name == wanted:
                 self._guard.take(time.monotonic(), status.message, values_of(status))
 
     def _draw(self) -> None:
-        """Publish rays, wish, command, others and the guard's words as they are now."""
+        """Publish rays, request, command, others and the guard's words as they are now."""
         p_W = self._motion["p_W"].copy()
         stamp_ns = int(self._motion["stamp_ns"])
         if not stamp_ns or not self._markers.get_subscription_count():

@@ -36,7 +36,7 @@ MAP_PERIOD_NS = 1_000_000_000
 
 
 class PlannerNode(QuadsimNode):
-    """Flies to goals around what the lidar sees; without a goal it says nothing.
+    """Flies to goals around what the lidar sees; without a goal it states nothing.
 
     Parameters: ``config`` (a file of config/planners) and every field of it; those of
     :class:`PoseInput`, :class:`ScanInput` and :class:`Others`.
@@ -50,7 +50,7 @@ class PlannerNode(QuadsimNode):
         self._stamp_ns = self._stepped_ns = self._map_ns = 0
         self._plans = 0
         self._plan_ms = 0.0
-        self._track = VehicleTrack()  # its own velocity, where the pose says none
+        self._track = VehicleTrack()  # its own velocity, where the pose reports none
         self._template = Template.of(topics.COMMAND_VELOCITY.type_name, "map")
         self._velocity = self.offer(topics.COMMAND_VELOCITY, needed=True)
         self._path = self.offer(topics.PLANNER_PATH)

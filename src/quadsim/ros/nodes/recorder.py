@@ -46,13 +46,13 @@ FLUSH_SIMULATED_NS = 125_000_000
 #: Messages wait for so long, s, and so many of a topic: at 2000 Hz half a second.
 TAKE_PERIOD_S = 0.05
 WAITING = 1000
-#: Of what comes while nobody is armed for long, so much is kept for the next flight, ns.
+#: Of what comes while nobody is armed for long, so much is stored for the next flight, ns.
 BEFORE_NS = 10_000_000_000
-#: A bag says how large it is whenever it has grown by so much.
+#: A bag states how large it is whenever it has grown by so much.
 SAID_BYTES = 100_000_000
 #: What a flight of ``x500`` with the default sensors and every topic takes.
 RATE = "80 MB a minute and"
-#: Name of the event that says so, on ``events`` of the first vehicle.
+#: Name of the event that reports it, on ``events`` of the first vehicle.
 STOPPED = "recording_stopped"
 
 
@@ -105,7 +105,7 @@ class RecorderNode(QuadsimNode):
         self.wall_timer(TAKE_PERIOD_S, self._take)
 
     def _custom(self, metadata: str) -> dict[str, str]:
-        """What the bag keeps: what the graph says of the run, else what is known here."""
+        """What the bag keeps: what the graph reports of the run, else what is known here."""
         if not metadata:
             return surroundings()
         try:
@@ -177,7 +177,7 @@ class RecorderNode(QuadsimNode):
                 self._idle.popleft()[1]()
 
     def _rests(self, stamp_ns: int) -> bool:
-        """Whether nobody has been armed for so long that only the last seconds are kept."""
+        """Whether nobody has been armed for so long that only the last seconds are stored."""
         if not self._idle_ns or not self._armed or any(self._armed.values()):
             return False
         if not 0 <= self._rested_ns <= stamp_ns:

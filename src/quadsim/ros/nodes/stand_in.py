@@ -44,7 +44,7 @@ from quadsim.world.sdf.world_file import load_world
 
 #: How often the wall clock is looked at.
 TURN_S = 0.004
-#: How often the mode is said, beside when it changes.
+#: How often the mode is reported, next to when it changes.
 MODE_S = 0.5
 #: Real time that is made up for; beyond it the vehicle's clock is set forward.
 CATCH_UP_NS = 200_000_000
@@ -104,7 +104,7 @@ class Other:
 
 
 class StandInNode(QuadsimNode):
-    """A rehearsal's vehicle, its motion capture, its radio link, what moves beside it, its judge.
+    """A rehearsal's vehicle, its motion capture, its radio link, what moves next to it, its judge.
 
     Parameters: ``rehearsal`` (a file of ``config/rehearsals``), ``seed``, ``duration_s``, ``world``
     (whose obstacles the judge looks at; empty: those of the rehearsal), and which firmware flies it
@@ -224,7 +224,7 @@ class StandInNode(QuadsimNode):
     # ---- time ----------------------------------------------------------------------------------
 
     def _now_ns(self) -> int:
-        """The vehicle's time: it has run since the node first turned."""
+        """The vehicle's time: it has run since the node first spun."""
         return time.time_ns() - self._begun_ns
 
     def _turn(self) -> None:
@@ -292,7 +292,7 @@ class StandInNode(QuadsimNode):
             self._show_truth()
 
     def _publish(self, said: Telemetry) -> None:
-        """A pose has come through the link: the driver says it."""
+        """A pose has come through the link: the driver states it."""
         stamp_ns = self._begun_ns + said.stamp_ns
         estimate = self._estimate
         estimate["p_W"][:], estimate["v_W"][:] = said.p_W, said.v_W

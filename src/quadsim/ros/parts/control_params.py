@@ -47,7 +47,7 @@ def when_of_gain(node: str, name: str) -> str:
 
 
 def _read_files(config: str, vehicle: str) -> tuple[AutopilotParams, AirframeParams]:
-    """Gains of a file of config/autopilots, and what is believed of one of config/vehicles."""
+    """Gains of a file of config/autopilots, and what is assumed of one of config/vehicles."""
     gains = load(AutopilotParams, find("autopilots", config))
     return gains, known_airframe(load(VehicleParams, find("vehicles", vehicle)))
 

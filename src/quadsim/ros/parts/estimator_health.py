@@ -1,4 +1,4 @@
-"""What the estimator's node says on ``/diagnostics``."""
+"""What the estimator's node reports on ``/diagnostics``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from quadsim.estimation.eskf.layout import SENSORS, VECTORS
 from quadsim.estimation.interface import late_words
 from quadsim.sim.log import ERROR, OK, WARN
 
-#: How bad what the filter says of itself is; what is not here is an error.
+#: How bad what the filter reports of itself is; what is not here is an error.
 LEVELS = {"running": OK, "aligning": WARN}
 #: Beginnings of what may be meant so: a simulation that is paused, a graph that starts.
 MEANT = ("/clock", "no IMU")

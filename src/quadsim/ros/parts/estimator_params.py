@@ -11,7 +11,7 @@ from quadsim.base.parameters import Spec
 from quadsim.estimation import ESTIMATORS
 from quadsim.geometry.geodesy import Datum
 
-#: Estimators that may run beside the vehicle's own.
+#: Estimators that may run next to the vehicle's own.
 BESIDE = tuple(name for name in ESTIMATORS if name not in ("blind", "smoother"))
 
 

@@ -45,11 +45,11 @@ class Standing:
 
     @property
     def said(self) -> bool:
-        """Whether somebody says so."""
+        """Whether somebody reports it."""
         return bool(self._standing["said"][0])
 
     def tell(self, said: bool) -> None:
-        """Take what somebody says of it."""
+        """Take what somebody reports of it."""
         if said != self.said:
             self._standing[:] = np.zeros(1, STANDING)
             self._standing["said"] = int(said)

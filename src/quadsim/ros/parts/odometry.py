@@ -9,7 +9,7 @@ from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.intra_process import Listening
 
-#: What ``state_source`` says, and the topic it means.
+#: What ``state_source`` reports, and the topic it means.
 SOURCES = {"estimate": topics.ODOMETRY, "truth": topics.TRUTH}
 
 

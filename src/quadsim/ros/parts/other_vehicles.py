@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class OthersParams:
-    """What other vehicles are like, and for how long they are believed to fly on."""
+    """What other vehicles are like, and for how long they are assumed to fly on."""
 
     radius_m: Annotated[
         tuple[float, ...],
@@ -51,7 +51,7 @@ class Others:
 
     Args:
         node: who listens.
-        frame: in which poses must be where nothing else is said, as of :class:`FrameCheck`.
+        frame: in which poses must be where nothing else is stated, as of :class:`FrameCheck`.
         now_ns: the clock by which they fall silent.
     """
 

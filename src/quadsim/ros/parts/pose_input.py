@@ -39,7 +39,7 @@ class PoseInput:
 
     Attributes:
         record: KINEMATICS record of the last pose in this frame; a pose leaves its velocities zero.
-        has_velocity: whether the velocity is said.
+        has_velocity: whether the velocity is reported.
         frame: that poses must name.
         topic, listening: where it comes from.
     """

@@ -1,8 +1,8 @@
 """A lidar's messages as points in the world: what guard, planner and monitor see.
 
-Each ray is placed where the lidar was at the ray's own time: a LaserScan says it by
+Each ray is placed where the lidar was at the ray's own time: a LaserScan states it by
 ``time_increment``, a cloud by a field ``time`` (s after the stamp) or ``t`` (ns after it). What
-says no times is taken to have been seen at once.
+reports no times is taken to have been seen at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from quadsim.sensors.pose_history import WITHIN_S, PoseHistory
 
 Array = NDArray[np.float64]
 
-#: No ray says anything of what is farther away, m.
+#: No ray reports anything of what is farther, m.
 FARTHEST_RAY_M = 1e4
 #: Bytes of a point, at most.
 LONGEST_POINT = 4096
@@ -62,7 +62,7 @@ class PlacedScan(NamedTuple):
 class LidarMountParams:
     """Where the lidar sits, as of its device file; not asked of what comes in LEVEL_FRAME.
 
-    And what it sees beside the world: the vehicle's own body.
+    And what it sees besides the world: the vehicle's own body.
     """
 
     position_B_m: Annotated[Vec3, Spec("of the lidar in base_link", "m", ge=-10.0, le=10.0)] = (
@@ -172,7 +172,7 @@ class ScanInput:
         return self._rays[1]
 
     def _on_scan(self, message: Any) -> None:
-        """REP 117: inf has seen nothing, -inf something too near; NaN says nothing."""
+        """REP 117: inf has seen nothing, -inf something too near; NaN states nothing."""
         ranges = np.asarray(message.ranges, dtype=float)
         far_m = min(float(message.range_max), FARTHEST_RAY_M)
         nearest_m = float(message.range_min)
@@ -202,7 +202,7 @@ class ScanInput:
         )
 
     def _on_points(self, message: Any) -> None:
-        """Points without a return are NaN; what a cloud's rays did not hit is not said."""
+        """Points without a return are NaN; what a cloud's rays did not hit is not stated."""
         cloud = _read_cloud(message)
         points_S = np.stack([cloud[name] for name in "xyz"], axis=1).astype(float)
         seen = (np.abs(points_S) <= FARTHEST_RAY_M).all(axis=1)  # nor is NaN
@@ -259,7 +259,7 @@ def _degrees(azimuths_rad: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _read_cloud(message: Any) -> NDArray[np.void]:
-    """Points of a cloud with x, y, z and, where it says when they were seen, that.
+    """Points of a cloud with x, y, z and, where it reports when they were seen, that.
 
     Raises:
         MessageError: it has no such fields, of these types, or its sizes do not fit each other.

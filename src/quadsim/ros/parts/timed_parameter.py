@@ -1,4 +1,4 @@
-"""A parameter that says what happens in a flight, at the start or set in flight."""
+"""A parameter that states what happens in a flight, at the start or set in flight."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TimedParameter(Generic[T]):
         node: of the parameter.
         name: of the parameter.
         doc: what it is for.
-        read: what a text says from a time on, s: what happens, and stamps, ns, with what is to be
+        read: what a text states from a time on, s: what happens, and stamps, ns, with what is to be
             reported then, in any order. It raises an InputError for what cannot be.
         apply: takes what happens, or refuses it likewise; without it nothing is set in flight.
 
@@ -69,7 +69,7 @@ class TimedParameter(Generic[T]):
         return SetParametersResult(successful=True)
 
     def restart(self, now_ns: int) -> None:
-        """Let what the parameter says happen in a flight that begins now."""
+        """Let what the parameter reports happen in a flight that begins now."""
         self._now_ns = now_ns
         self._set(str(self._node.get_parameter(self._name).value))
 

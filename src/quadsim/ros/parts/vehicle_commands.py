@@ -41,7 +41,7 @@ class VehicleCommands:
 
     Attributes:
         manager: who is commanded; to be set before the node spins.
-        odometry: record whose attitude says where ``base_link`` points.
+        odometry: record whose attitude states where ``base_link`` points.
         begun_ns: simulated time at which the manager's time began.
         own: messages of its own, which come back on the topics that it listens to.
     """

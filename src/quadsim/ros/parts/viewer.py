@@ -2,7 +2,7 @@
 
 It takes bytes, best effort (so no publisher waits for it), thins them by their stamps, and draws
 ten times a second. Vehicles are found by their topics; world and vehicle are asked of the graph's
-own nodes, once, where nobody said which scenario flies.
+own nodes, once, where nobody stated which scenario flies.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from quadsim.wire.decode import decode
 
 DRAW_PERIOD_S = 0.1
 SEARCH_PERIOD_S = 0.5
-#: Node to its parameter that says what flies.
+#: Node to its parameter that states what flies.
 WHO_KNOWS = {"dynamics": "vehicle", "autopilot": "mission"}
 #: How long the graph's nodes may take to say what flies, s.
 ANSWER_S = 3.0

@@ -25,7 +25,7 @@ CLOCK_PERIOD_NS = 10_000_000
 TICKS = ""
 #: Depth of a topic of which the bag does not say it: 0.4 s at 500 Hz.
 DEPTH = 200
-#: Ends of the names of topics that are latched, where the bag says nothing of it.
+#: Ends of the names of topics that are latched, where the bag states nothing of it.
 LATCHED = (STATIC_TRANSFORMS, "/datum", "/mission", "/robot_description", "/map")
 #: Of these the first message holds from the beginning.
 CONSTANT = (STATIC_TRANSFORMS, "/datum", "/mission", "/robot_description")
@@ -123,7 +123,7 @@ def offer_of(name: str, recorded: str, known: Offer | None, count: int) -> Offer
     Args:
         name: of the topic.
         recorded: ``offered_qos_profiles`` as YAML; may be empty.
-        known: what this project's table of topics says, or None.
+        known: what this project's table of topics reports, or None.
         count: messages in the bag.
     """
     default = known or Offer(DEPTH, True, name.endswith(LATCHED))
@@ -142,7 +142,7 @@ def offer_of(name: str, recorded: str, known: Offer | None, count: int) -> Offer
 
 
 def _profiles(text: str) -> list[dict[str, Any]]:
-    """What a bag says of its publishers; empty where it is not to be read."""
+    """What a bag states of its publishers; empty where it is not to be read."""
     try:
         found = read_yaml_text(text, "quality of service") if text else None
     except InputError:

@@ -52,7 +52,7 @@ class CpuUse:
 
 
 def queued_s(pid: int) -> float:
-    """Time that the threads of a process have waited for a processor, s; 0 where nobody says.
+    """Time that the threads of a process have waited for a processor, s; 0 where nobody reports.
 
     The second number of Linux's ``schedstat``, in ns.
     """

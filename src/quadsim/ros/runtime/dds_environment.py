@@ -12,7 +12,7 @@ from quadsim.base.kernel_folder import own_temporary
 #: Where Fast DDS looks for the name of a file of profiles; the second is of older ones too.
 PROFILES = ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE")
 
-#: The first rclpy beside a Fast DDS 3, whose words our profiles are.
+#: The first rclpy next to a Fast DDS 3, whose words our profiles are.
 FIRST = (9,)
 
 
@@ -28,7 +28,7 @@ def set_dds_environment() -> None:
     """Set what DDS reads when a context gets its first node, unless whoever starts it has.
 
     Nodes are heard on this machine only; Fast DDS finds and writes as ``config/dds/fast_dds.xml``
-    says. A file of profiles in the working folder is read after it, and so holds.
+    reports. A file of profiles in the working folder is read after it, and so holds.
     """
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     if os.environ.keys().isdisjoint(PROFILES) and release() >= FIRST:

@@ -1,6 +1,6 @@
 """One graph per DDS domain and user: who holds a domain writes its name into a lock file.
 
-``quadsim fly`` and ``rehearse`` hold it, and each ``ros2 launch`` of ours; beside that the nodes
+``quadsim fly`` and ``rehearse`` hold it, and each ``ros2 launch`` of ours; besides that the nodes
 that a vehicle has one of (dynamics, guard, driver) hold their names, however they were started.
 
 What killed graphs left in the domain's shared memory is removed when it is taken.

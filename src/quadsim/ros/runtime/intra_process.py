@@ -75,7 +75,7 @@ class Listening:
         while (message := take(self._kind, True)) is not None:
             payload, about = message
             sent_ns = about["source_timestamp"]
-            # rmw_cyclonedds says 0 for what it does not know
+            # rmw_cyclonedds reports 0 for what it does not know
             came_ns = about["received_timestamp"] or sent_ns or time.time_ns()
             yield sent_ns or came_ns, came_ns, payload
 
@@ -94,7 +94,7 @@ class Handing:
         self._wishes: list[tuple[str, Listening, Callable[[], None]]] | None = []
         self._working = False
         self._asked = False
-        #: Topics of which somebody has said that others publish them too.
+        #: Topics of which somebody has stated that others publish them too.
         self.shared: set[str] = set()
 
     def offer(self, name: str, publisher: Any) -> Publisher:

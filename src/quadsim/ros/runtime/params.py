@@ -86,9 +86,9 @@ def declare(
 
     Args:
         node: the node.
-        defaults: what holds where nothing else is said (a file's content).
+        defaults: what holds where nothing else is stated (a file's content).
         prefix: goes before the names.
-        when: says of a name when it may be changed in flight, as of :func:`descriptor`.
+        when: reports of a name when it may be changed in flight, as of :func:`descriptor`.
 
     Raises:
         InputError: naming the node, the parameter, the value and what is allowed.
@@ -120,7 +120,7 @@ def declare_one(node: Any, name: str, default: T, doc: str, when: str = "", **sp
     Args:
         node: the node.
         name: of the parameter.
-        default: what holds else; it says the type.
+        default: what holds else; it states the type.
         doc: what it is.
         when: as of :func:`descriptor`.
         spec: unit, range or choices, as of Spec.

@@ -2,7 +2,7 @@
 
 Files are the scenario with all that it names (parameter ``scenario``, which the graph sets), or
 without one the node's own file. A parameter changes if what the files say of it has changed and if
-it still is what they said before: what was given otherwise stays.
+it still is what they stated before: what was given otherwise stays.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Resets:
             raises an InputError for what cannot be, changes nothing, and gives what applies them,
             which is called when nobody else has refused them.
         begin: called with the reset's stamp after the files were read, and whether they could be.
-        tell: says something on ``events``: level, name, words.
+        tell: reports something on ``events``: level, name, words.
         simulated: whether the node is part of a simulation whatever its clock; others heed the
             resets of others with ``use_sim_time`` only, never with a real vehicle.
     """
@@ -177,7 +177,7 @@ class Resets:
         return SetParametersResult(successful=True)
 
     def _after_set(self, _: Sequence[Any]) -> None:
-        """All have said yes: from now on they are in force."""
+        """All have stated yes: from now on they are in force."""
         apply, self._apply = self._apply, _nothing
         apply()
 

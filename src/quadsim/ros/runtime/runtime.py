@@ -1,11 +1,11 @@
-"""Running nodes in this process until somebody says stop: what every ``main`` calls.
+"""Running nodes in this process until somebody reports stop: what every ``main`` calls.
 
 rclpy's own signal handlers shut the context down under the executor, and a second Ctrl-C then
 breaks the way out. Here a signal sets an event; the executor's loop sees it, and everything is
 taken down in order, once. The executor works in turns of a tenth of a second, each of which takes
 as many events as come without a way back into Python in between (``EventsExecutor.spin()`` of
 rclpy 9.1 would never end a turn: without a timeout it never sleeps and runs no timer). A turn lasts
-longer while events wait, in a loop of nodes that never rests for ever: who says stop ends it.
+longer while events wait, in a loop of nodes that never rests for ever: who reports stop ends it.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ def spin(
 def own_node(
     make: Callable[[Context], Watching], domain: int
 ) -> Iterator[tuple[Watching, Callable[[float], None]]]:
-    """A node of a command's own beside a graph, and what turns it for so many seconds.
+    """A node of a command's own next to a graph, and what turns it for so many seconds.
 
     Args:
         make: makes the node.

@@ -51,7 +51,7 @@ def clear_left_behind(domain: int, folder: Path = FOLDER) -> int:
 
 
 def _is_left(path: Path, mailbox: bool) -> bool:
-    """Whether nobody holds a part; data without a lock beside it may be anybody's."""
+    """Whether nobody holds a part; data without a lock next to it may be anybody's."""
     locks = [lock for end in _LOCKS if (lock := Path(f"{path}{end}")).exists()]
     try:
         young = time.time() - path.stat().st_mtime < YOUNGEST_S

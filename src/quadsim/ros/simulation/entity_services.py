@@ -36,7 +36,7 @@ def pose_in_world(pose: Any, header: Any) -> Pose:
     """The pose of a request.
 
     Raises:
-        RefusedError: it is none, too far away, or in a frame that is not the world.
+        RefusedError: it is none, too far, or in a frame that is not the world.
     """
     at, turn = pose.position, pose.orientation
     if header.frame_id not in FRAMES:
@@ -112,7 +112,7 @@ class EntityServices:
         if name in self._spawned.entities:
             return box_around(self._spawned.obstacles(name))
         radius_m, height_m = self._world.outline_m()
-        reach_m = math.hypot(radius_m, 0.5 * height_m)  # however it is turned
+        reach_m = math.hypot(radius_m, 0.5 * height_m)  # however it is rotated
         return motion["p_W"] + np.array([[-reach_m], [reach_m]])
 
     def _about(self, name: str) -> Any:
@@ -139,7 +139,7 @@ class EntityServices:
         }
 
     def _fits(self, name: str, motion: Any, filters: Any) -> bool:
-        """Whether an entity fits what filters ask beside its name."""
+        """Whether an entity fits what filters ask besides its name."""
         categories = {one.category for one in filters.categories}
         if categories or filters.tags.tags:
             about = self._about(name)

@@ -13,7 +13,7 @@ from quadsim.ros.runtime.topics import message_class
 PACKAGE = "simulation_interfaces"
 #: Longest message of an answer, in characters.
 LONGEST_WORDS = 500
-#: Fills an answer to a request; what it returns is told beside RESULT_OK.
+#: Fills an answer to a request; what it returns is told besides RESULT_OK.
 Answer = Callable[[Any, Any], str | None]
 
 

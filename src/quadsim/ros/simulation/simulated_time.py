@@ -17,7 +17,7 @@ from quadsim.ros.simulation.spawned import SimulatedWorld, Spawned
 class SimulatedTime:
     """Services ``/sim/pause``, ``/sim/reset``, ``/sim/step``, and the tie to the wall clock.
 
-    Beside them those of :class:`~quadsim.ros.simulation.simulation_services.SimulationServices`.
+    Besides them those of :class:`~quadsim.ros.simulation.simulation_services.SimulationServices`.
 
     Args:
         node: whose services these are.
@@ -95,7 +95,7 @@ class SimulatedTime:
         return response
 
     def _on_reset(self, _: Any, response: Any) -> Any:
-        """All as the scenario says; time goes on, so that no node sees it jump."""
+        """All as the scenario states; time goes on, so that no node sees it jump."""
         response.message = self.reset()
         response.success = not response.message
         if response.success:

@@ -34,7 +34,7 @@ class SimulatedWorld:
         outline_m: radius and height of a vehicle about its centre.
         scene: of the world, without what was spawned.
         see: lets all fly in another scene.
-        tell: says on every vehicle's ``events`` that something happened: level, name, words.
+        tell: reports on every vehicle's ``events`` that something happened: level, name, words.
     """
 
     name: Callable[[], str]

@@ -1,7 +1,7 @@
 """Crazyswarm2's services and topics, offered by the node ``swarm``: its scripts fly our vehicles.
 
 The other side is crazyflie_server of IMRCLab/crazyswarm2 with one address for each vehicle, and
-``/all`` for the groups. Its parameters are those of a node of that name, beside ``swarm``.
+``/all`` for the groups. Its parameters are those of a node of that name, next to ``swarm``.
 """
 
 from __future__ import annotations

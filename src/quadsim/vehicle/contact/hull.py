@@ -1,4 +1,4 @@
-"""Where a vehicle can touch things beside its feet: tips of the rotors, and the top."""
+"""Where a vehicle can touch things next to its feet: tips of the rotors, and the top."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def check_torque_residual(numbers: tuple[float, ...]) -> None:
 
 @dataclass(frozen=True)
 class RotorParams:
-    """What a rotor does beside its thrust; see :mod:`quadsim.vehicle.propulsion.rotors`."""
+    """What a rotor does besides its thrust; see :mod:`quadsim.vehicle.propulsion.rotors`."""
 
     thrust_residual_count: ClassVar[int]  # in kernels, as the next
     torque_residual_count: ClassVar[int]

@@ -18,7 +18,7 @@ FASTEST_WIND_MPS = 100.0
 
 @dataclass(frozen=True)
 class WindParams:
-    """What the air does beside its mean velocity, ``wind_W_mps`` of the world."""
+    """What the air does besides its mean velocity, ``wind_W_mps`` of the world."""
 
     shear: Annotated[
         str, Spec("how the horizontal mean wind grows with height above ground", choices=SHEARS)

@@ -167,7 +167,7 @@ def ground_distance(
 ) -> Surface:
     """Signed distance of a point to the ground in m, negative below, and the outward normal.
 
-    Exact where the ground lies within ``reach_m``; farther away it is the height above the ground
+    Exact where the ground lies within ``reach_m``; farther it is the height above the ground
     straight below (or the depth), with the normal upwards. A point that is not finite: (nan, up).
     """
     if not math.isfinite(p_W[0] + p_W[1] + p_W[2]):

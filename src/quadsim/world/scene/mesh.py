@@ -63,7 +63,7 @@ def load_mesh(path: Path, scale: Vec3 = (1.0, 1.0, 1.0), part: str = "") -> Mesh
 
 
 def mesh_of(triangles_m: NDArray[np.float64]) -> Mesh:
-    """The mesh of (T, 3, 3) triangles, turned inside out where their normals point inwards.
+    """The mesh of (T, 3, 3) triangles, rotated inside out where their normals point inwards.
 
     Raises:
         InputError: none has an area, or a corner is not finite.

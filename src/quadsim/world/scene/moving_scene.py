@@ -77,7 +77,7 @@ def _joined_meshes(first: MeshArrays, second: MeshArrays) -> MeshArrays:
 def scene_with(scene: Scene, others: Sequence[Obstacle]) -> Scene:
     """A scene and what else is there at one time.
 
-    The tree of the scene stays as it is; the others get one of their own beside it, so that this
+    The tree of the scene stays as it is; the others get one of their own next to it, so that this
     takes a fraction of a millisecond whatever the scene holds.
 
     Args:

@@ -103,7 +103,7 @@ def _row(rng: np.random.Generator) -> Things:
     return found, []
 
 
-#: A wall of a dead end before it is turned: name, middle x and y, length along x and along y, m.
+#: A wall of a dead end before it is rotated: name, middle x and y, length along x and along y, m.
 Wall = tuple[str, float, float, float, float]
 
 
@@ -260,7 +260,7 @@ def clearances(obstacles: Sequence[Obstacle], points_W: NDArray[np.float64]) -> 
 def has_way(obstacles: Sequence[Obstacle], start_W: Vec3, goal_W: Vec3) -> bool:
     """Whether a way leads from start to goal that is ROOM_M away from every obstacle.
 
-    A cell is free when every point of it is: its middle is half its diagonal farther away. Ways
+    A cell is free when every point of it is: its middle is half its diagonal farther. Ways
     lead over the sides of cells. So a way that is found is one; a narrow one may not be.
     """
     x = np.arange(-BEYOND_M, LENGTH_M + BEYOND_M, CELL_M)

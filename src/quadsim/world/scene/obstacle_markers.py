@@ -19,7 +19,7 @@ CUBE, SPHERE, CYLINDER, TRIANGLE_LIST = 1, 2, 3, 11
 ADD, DELETE_ALL = 0, 3
 #: Shapes of one message, at most.
 MOST_SHAPES = 1000
-#: Largest shape, and how far away it may be, m.
+#: Largest shape, and how far it may be, m.
 LARGEST_M = 1e6
 #: By how much a quaternion may miss unit length.
 UNIT_TOLERANCE = 1e-3

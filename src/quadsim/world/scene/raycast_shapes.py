@@ -43,7 +43,7 @@ def sphere_interval(origin: Vec3, direction: Vec3, radius: float) -> Interval:
     """Interval inside a sphere about its centre.
 
     The distance of the line from the centre is taken from the point of the line that is nearest to
-    it, which does not cancel for small spheres far away (Haines et al., Ray Tracing Gems, 2019, 7).
+    it, which does not cancel for small spheres far (Haines et al., Ray Tracing Gems, 2019, 7).
     """
     middle = -dot(origin, direction)
     x = origin[0] + middle * direction[0]
@@ -88,7 +88,7 @@ def triangle_hit(
 
     Returns:
         Distance in m, inf for none; and the cosine between the ray and the normal edge_1 x edge_2
-        turned against it: negative when the ray comes from behind, where the normal points along.
+        rotated against it: negative when the ray comes from behind, where the normal points along.
     """
     p = cross(direction, edge_2)
     determinant = dot(edge_1, p)

@@ -126,7 +126,7 @@ def scene_of(obstacles: Sequence[Obstacle] = (), terrain: Heightmap | None = Non
     """Make the arrays for ray casting.
 
     Args:
-        obstacles: shapes in the world; one mesh in several obstacles is kept once.
+        obstacles: shapes in the world; one mesh in several obstacles is stored once.
         terrain: replaces the flat ground inside its rectangle.
     """
     planes = [_plane_row(o, o.shape) for o in obstacles if isinstance(o.shape, Plane)]
@@ -148,7 +148,7 @@ def cast_ray(
     """First thing that a ray meets.
 
     Args:
-        scene: what is there beside the flat ground.
+        scene: what is there besides the flat ground.
         ground_height_m: height of the flat ground.
         origin_W: start of the ray.
         direction_W: unit vector.

@@ -1,4 +1,4 @@
-"""Shapes as meshes: cone, ellipsoid, what is extruded from an outline, and turned terrain.
+"""Shapes as meshes: cone, ellipsoid, what is extruded from an outline, and rotated terrain.
 
 Corners lie on the surface. A round one has 64 sides, so it is at most 1 - cos(pi / 64) = 0.12 % of
 its radius thinner.
@@ -115,7 +115,7 @@ def _covered(
 
 
 def sheet_of(terrain: Heightmap) -> Mesh:
-    """A heightmap as a sheet, which may be turned; each cell is the same two triangles."""
+    """A heightmap as a sheet, which may be rotated; each cell is the same two triangles."""
     rows, columns = terrain.heights_m.shape
     x = terrain.center_W_m[0] + terrain.size_m[0] * (np.arange(columns) / (columns - 1) - 0.5)
     y = terrain.center_W_m[1] + terrain.size_m[1] * (np.arange(rows) / (rows - 1) - 0.5)

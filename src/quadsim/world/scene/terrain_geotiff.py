@@ -23,7 +23,7 @@ from quadsim.world.scene.terrain_image import read_heightmap
 #: 4097 x 4097 heights of 8 bytes, and what belongs to them.
 MAX_GEOTIFF_BYTES = 150_000_000
 
-#: What files write for metres; nothing said means metres too.
+#: What files write for metres; nothing stated means metres too.
 METRES = ("", "m", "metre", "metres", "meter", "meters")
 
 
@@ -31,7 +31,7 @@ def read_geotiff(path: Path, center_W: Vec3) -> Heightmap:
     """Read a terrain from an elevation model in a projected coordinate system.
 
     Heights are those of the pixels' centres. Its east and north are taken as those of the world
-    (a grid turned by its meridian's convergence stays so), and lengths on its grid as those on the
+    (a grid rotated by its meridian's convergence stays so), and lengths on its grid as those on the
     ground.
 
     Args:
@@ -118,7 +118,7 @@ def read_heightmap_file(path: Path, size_m: Vec3 | None, center_W: Vec3) -> Heig
     Args:
         path: .png, or .tif or .tiff.
         size_m: what an image stands for: extent east and north, and height of the brightest pixel
-            above black; None for an elevation model, which says so itself.
+            above black; None for an elevation model, which reports it itself.
         center_W: where the middle of the rectangle is in the world, at the height of black, or at
             the model's height 0.
 

@@ -13,7 +13,7 @@ from quadsim.world.scene.movers import MovingShape
 BASELINE_NS = 50_000_000
 #: A stamp that is so much earlier than the last one begins anew: one of them was wrong.
 ANEW_NS = 1_000_000_000
-#: When nothing is heard it is believed to fly on for so long, s.
+#: When nothing is heard it is assumed to fly on for so long, s.
 FLIES_ON_S = 0.5
 
 

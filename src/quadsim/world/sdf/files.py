@@ -120,7 +120,7 @@ class WorldFiles:
 
     def __init__(self, world: Path) -> None:
         folder = world.resolve().parent
-        #: As packages are laid out: ``worlds`` beside ``models``.
+        #: As packages are laid out: ``worlds`` next to ``models``.
         package = folder.parent if folder.name in ("worlds", "world") else folder
         self._own = list(dict.fromkeys((folder, package)))
         self._shared_models = share_dir() / "worlds" / "models"

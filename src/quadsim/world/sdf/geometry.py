@@ -43,7 +43,7 @@ def naming(place: Place) -> Iterator[None]:
 
 
 class GeometryReader:
-    """Turns geometries into shapes, with SDF's sizes where none are given; a mesh is kept once.
+    """Turns geometries into shapes, with SDF's sizes where none are given; a mesh is stored once.
 
     Args:
         files: finds meshes and images.
@@ -152,7 +152,7 @@ class GeometryReader:
         return self._meshes[key]
 
     def terrain(self, element: Element, pose_W: Pose, place: Place) -> Heightmap | Obstacle:
-        """The ground that ``<heightmap>`` describes; one that is turned is a mesh.
+        """The ground that ``<heightmap>`` describes; one that is rotated is a mesh.
 
         Raises:
             InputError: its image or size cannot be used.

@@ -74,7 +74,7 @@ def vector_of(parent: Element, tag: str, place: Place, default: str | None = Non
 
 
 def pose_of(parent: Element, place: Place, frame: str | None = None) -> Pose:
-    """What the ``<pose>`` of an element says.
+    """What the ``<pose>`` of an element reports.
 
     Args:
         parent: a model, link, collision or include.

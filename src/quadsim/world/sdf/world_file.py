@@ -1,4 +1,4 @@
-"""World files: the part of SDF 1.9 that says what is where (http://sdformat.org/spec?ver=1.9).
+"""World files: the part of SDF 1.9 that states what is where (http://sdformat.org/spec?ver=1.9).
 
 Rays meet what is in ``<collision>``; visuals, physics, plugins and sensors are left aside. Every
 model stands still where its poses put it, static or not.
@@ -55,7 +55,7 @@ class World:
         datum: ``<spherical_coordinates>``, if given.
         frames: where each ``<frame>`` of the world is in it, by its name.
         wind_W_mps: ``<wind>``, if given.
-        heading_deg: by how much the file's x axis is turned from east towards north; all the rest
+        heading_deg: by how much the file's x axis is rotated from east towards north; all the rest
             is in ``map``, whose x is east.
     """
 
@@ -102,7 +102,7 @@ class Model:
 
     Attributes:
         name: of its ``<model>``.
-        static: as it says; by default it is not.
+        static: as it reports; by default it is not.
         obstacles: with their poses in the model's own frame.
     """
 
