@@ -43,10 +43,10 @@ class Believed:
 
     def inside(self) -> Inside:
         """What was stored; biases along the axes of ``base_link``; nothing more can be taken."""
-        kept = {sensor: rows.whole() for sensor, rows in enumerate(self._innovations)}
+        stored = {sensor: rows.whole() for sensor, rows in enumerate(self._innovations)}
         innovations = {
             SENSORS[sensor]: _innovations(rows, 3 if sensor in VECTORS else 1)
-            for sensor, rows in kept.items()
+            for sensor, rows in stored.items()
             if len(rows) and sensor not in (GRAVITY, DRAG)  # which are no messages
         }
         rows = self._biases.whole()

@@ -80,8 +80,8 @@ def _euler_error_max(logs: Logs) -> SignalSeries:
         return NOTHING
     known, true = at_stamps(logs[0].truth, estimate.stamp_ns)
     apart = euler_angles(estimate.q_WB[known]) - euler_angles(true.q_WB)
-    turned = np.abs(np.arctan2(np.sin(apart), np.cos(apart)))
-    return SignalSeries(true.stamp_ns, turned.max(axis=1, initial=0.0))
+    rotated = np.abs(np.arctan2(np.sin(apart), np.cos(apart)))
+    return SignalSeries(true.stamp_ns, rotated.max(axis=1, initial=0.0))
 
 
 def _tracking(logs: Logs) -> SignalSeries:

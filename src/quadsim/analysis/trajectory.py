@@ -198,16 +198,16 @@ def absolute(estimate: Track, truth: Track) -> dict[str, dict[str, float] | None
         result[kind] = None
         if found is None:
             continue
-        away = np.zeros(len(estimate))
+        apart = np.zeros(len(estimate))
         for rows in slices(len(estimate)):
             gap = found.applied(estimate.p_W[rows]) - truth.p_W[rows]
-            away[rows] = np.linalg.norm(gap, axis=1)
+            apart[rows] = np.linalg.norm(gap, axis=1)
             give_back(estimate.p_W, truth.p_W)
         figures = {
-            "rmse_m": float(np.sqrt(np.mean(away**2))),
-            "mean_m": float(np.mean(away)),
-            "median_m": float(np.median(away)),
-            "max_m": float(np.max(away)),
+            "rmse_m": float(np.sqrt(np.mean(apart**2))),
+            "mean_m": float(np.mean(apart)),
+            "median_m": float(np.median(apart)),
+            "max_m": float(np.max(apart)),
         }
         result[kind] = figures | ({"scale": found.scale} if kind == SIM3 else {})
     return result
@@ -270,16 +270,16 @@ def relative(estimate: Track, truth: Track, span: Span) -> dict[str, float | int
         step_B = step_W if R_BW is None else R_BW.apply(step_W)
         moves.append((step_B, multiply_rows(back, taken_rows(track.q_WB, second))))
     (step, turn), (true_step, true_turn) = moves
-    away = np.linalg.norm(step - true_step, axis=1)
+    apart = np.linalg.norm(step - true_step, axis=1)
     angle = np.linalg.norm(rotation_vector(multiply_rows(conjugates(true_turn), turn)), axis=1)
     result: dict[str, float | int | None] = {
-        "translation_rmse_m": rms(away),
-        "translation_mean_m": _of(np.mean, away),
-        "translation_max_m": _of(np.max, away),
+        "translation_rmse_m": rms(apart),
+        "translation_mean_m": _of(np.mean, apart),
+        "translation_max_m": _of(np.max, apart),
         "rotation_rmse_rad": rms(angle),
         "rotation_mean_rad": _of(np.mean, angle),
         "rotation_max_rad": _of(np.max, angle),
-        "count": len(away),
+        "count": len(apart),
     }
     if span.unit == "m":
         mean_m = result["translation_mean_m"]

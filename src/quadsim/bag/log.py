@@ -133,9 +133,9 @@ class LogReader:
         self._notes: list[str] = []
         for name, kind in types.items():
             full = topics.topic(namespace, name)
-            kept = self._topics[name] = _Topic(full, kind, sigma=name in self._estimates)
+            stored = self._topics[name] = _Topic(full, kind, sigma=name in self._estimates)
             if bag.types.get(full, kind) == kind:
-                self._by_name[full] = kept
+                self._by_name[full] = stored
             else:
                 self._notes.append(f"{full} is {bag.types[full]}, not {kind}: left out")
         self.names = frozenset(self._by_name)
@@ -156,8 +156,8 @@ class LogReader:
         log.seed = _seed(bag, log.notes)
         log.topics = _relative_counts(bag, namespace)
         log.notes += self._notes
-        for kept in self._topics.values():
-            kept.finish(log.notes)
+        for stored in self._topics.values():
+            stored.finish(log.notes)
         log.truth = self._track(topics.TRUTH, log.notes)
         for name, label in self._estimates.items():
             track = self._track(name, log.notes)
@@ -220,11 +220,11 @@ def read_track(bag: Bag, full: str, notes: list[str], sigma: bool = True) -> Tra
         notes: gets what was left out.
         sigma: whether the deviations that it states are wanted.
     """
-    kept = _Topic(full, ODOMETRY, sigma)
+    stored = _Topic(full, ODOMETRY, sigma)
     for batch in bag.batches([full]):
-        kept.take(bag, batch.log_ns, batch.payloads)
-    kept.finish(notes)
-    return kept.growing.track(full, notes)
+        stored.take(bag, batch.log_ns, batch.payloads)
+    stored.finish(notes)
+    return stored.growing.track(full, notes)
 
 
 def _extra_estimates(bag: Bag, namespace: str) -> dict[str, str]:
@@ -260,7 +260,7 @@ def _seed(bag: Bag, notes: list[str]) -> int:
 
 def _events(gathered: dict[str, _Topic]) -> list[Event]:
     """Events in order; they carry no stamp, so the log time is set back to the stamps' clock."""
-    offsets = [offset for kept in gathered.values() for offset in kept.log_offset_ns]
+    offsets = [offset for stored in gathered.values() for offset in stored.log_offset_ns]
     offset_ns = int(np.median(offsets)) if offsets else 0
     events = [
         Event(log_ns - offset_ns, _level(message.level), str(message.name), str(message.message))

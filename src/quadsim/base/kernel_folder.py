@@ -130,12 +130,12 @@ def use_temporary(name: str, why: str) -> Path:
     """
     try:
         folder = own_temporary(name)
-        beside = _why_unwritable(folder)
+        nearby = _why_unwritable(folder)
     except OSError as error:
-        beside = str(error.strerror)
-    if beside:
+        nearby = str(error.strerror)
+    if nearby:
         sys.stderr.write(
-            f"quadsim: error: no room for compiled kernels: {why}; {beside}; set NUMBA_CACHE_DIR to"
+            f"quadsim: error: no room for compiled kernels: {why}; {nearby}; set NUMBA_CACHE_DIR to"
             " a folder that can be written\n"
         )
         raise SystemExit(2)

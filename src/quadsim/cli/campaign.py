@@ -151,13 +151,13 @@ def _fly_one(loaded: Campaign, folder: Path, number: int, bag: Path | None, as_j
     scenario = run.load()
     with FlightProgress(f"{loaded.name} {number}", scenario.file.duration_s) as progress:
         logs, digest = fly_once(scenario, bag, Recording(), progress.update)
-    kept = _kept_digest(folder, number)
-    if kept is not None:
-        same = kept == digest
+    stored = _kept_digest(folder, number)
+    if stored is not None:
+        same = stored == digest
         next(iter(logs.values())).notes.append(
             f"the digest is that of the run in {folder}"
             if same
-            else f"the run in {folder} has another digest, {kept}"
+            else f"the run in {folder} has another digest, {stored}"
         )
     summary = summarize_all(logs, scenario.criteria, bag=bag)
     summary["digest"] = digest

@@ -69,8 +69,8 @@ def firmware(options: FirmwareOptions) -> int:
             duration_s = loaded.file.duration_s + BOOT_S[name]
             loaded = replace(loaded, file=replace(loaded.file, duration_s=duration_s))
         if options.auto:  # it never hears of our reference
-            kept = (item for item in loaded.criteria if not _of_tracking(item))
-            loaded = replace(loaded, criteria=tuple(kept))
+            stored = (item for item in loaded.criteria if not _of_tracking(item))
+            loaded = replace(loaded, criteria=tuple(stored))
 
     def tell(summary: dict[str, Any]) -> None:
         summary["firmware"] = {

@@ -48,35 +48,34 @@ def quadsim(*args: str) -> dict[str, Any]:
             f"quadsim {args[0]} did not end within {PATIENCE_S:g} s; {load_words()}"
         ) from None
     if done.returncode != 0:
-        said = done.stderr.strip().splitlines() or [f"status {done.returncode}"]
-        raise TrialError(f"quadsim {args[0]}: {said[-1]}")
+        lines = done.stderr.strip().splitlines() or [f"status {done.returncode}"]
+        raise TrialError(f"quadsim {args[0]}: {lines[-1]}")
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
 def fly_without_ros(folder: Path) -> str:
     """Fly, record and report."""
-    said = quadsim("sim", "--scenario", "hover", "--output", f"{folder}/run", "--bag",
+    flown = quadsim("sim", "--scenario", "hover", "--output", f"{folder}/run", "--bag",
                    f"{folder}/bag")  # fmt: skip
-    same = "as on every machine" if said["digest"] == HOVER else "not as elsewhere: another digest"
-    return f"{said['real_time_factor']:.0f} times real time, {same}"
+    same = "as on every machine" if flown["digest"] == HOVER else "not as elsewhere: another digest"
+    return f"{flown['real_time_factor']:.0f} times real time, {same}"
 
 
 def replay_a_bag(folder: Path) -> str:
     """Run the estimator over what was recorded."""
-    said = quadsim("replay", f"{folder}/bag")
-    return f"position within {said['estimator']['position_rmse_m']:.3f} m"
+    flown = quadsim("replay", f"{folder}/bag")
+    return f"position within {flown['estimator']['position_rmse_m']:.3f} m"
 
 
 def fly_as_a_graph(folder: Path) -> str:
     """Fly as ROS 2 nodes on DDS."""
     if importlib.util.find_spec("rclpy") is None:
         raise TrialError("rclpy is not installed: pip install 'quadsim[ros]'")
-    said = quadsim("fly", "--scenario", "hover", "--composed", "--pacing", "lockstep",
+    flown = quadsim("fly", "--scenario", "hover", "--composed", "--pacing", "lockstep",
                    "--no-report", "--output", f"{folder}/graph")  # fmt: skip
-    return (
-        f"{len(said['topics'])} topics, tracked within {said['tracking']['position_rmse_m']:.2f} m"
-    )
+    error_m = flown["tracking"]["position_rmse_m"]
+    return f"{len(flown['topics'])} topics, tracked within {error_m:.2f} m"
 
 
 TRIALS: dict[str, Callable[[Path], str]] = {

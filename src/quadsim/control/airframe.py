@@ -169,15 +169,15 @@ def allocation_without(matrix: Array, lost: int) -> tuple[int, Array]:
     rotors = matrix.shape[1]
     result = np.zeros((rotors, 4))
     scale = np.abs(matrix).max(axis=1, keepdims=True)
-    kept = [i for i in range(rotors) if i != lost]
+    stored = [i for i in range(rotors) if i != lost]
     if rotors == 4:
-        three = matrix[:3, kept]
+        three = matrix[:3, stored]
         if np.linalg.matrix_rank(three / scale[:3], tol=1e-6) == 3:
-            result[kept, :3] = solve(three, np.eye(3))
+            result[stored, :3] = solve(three, np.eye(3))
             return SPIN, result
         return NO_SURVIVAL, result
     for rows, survival in ((4, FULL), (3, WITHOUT_YAW)):
-        left = list(kept)
+        left = list(stored)
         while len(left) >= 4:
             part = matrix[:rows, left]
             if np.linalg.matrix_rank(part / scale[:rows], tol=1e-6) < rows:

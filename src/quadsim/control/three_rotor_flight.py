@@ -64,9 +64,9 @@ def opposite_of(airframe: Airframe, lost: int) -> int:
     found, farthest = -1, -1.0
     y, x = airframe.effectiveness[1], airframe.effectiveness[2]
     for i in range(airframe.rotors):
-        away = hypot(x[i] - x[lost], y[i] - y[lost])
-        if away > farthest:
-            found, farthest = i, away
+        apart = hypot(x[i] - x[lost], y[i] - y[lost])
+        if apart > farthest:
+            found, farthest = i, apart
     return found
 
 
@@ -98,9 +98,9 @@ def planned_thrusts(airframe: Airframe, thrust_N: float, spin: float) -> tuple[f
     most = LOAD * airframe.rotor_thrust_max_N
     share = OPPOSITE_SHARE + BRAKING_GAIN * (abs(spin) - BRAKED_SPIN)
     share = clamp(share, OPPOSITE_SHARE, BRAKING_SHARE)
-    beside = min(thrust_N / (2.0 + share), most)
-    opposite = min(thrust_N - 2.0 * beside, max(share, LOADED_SHARE) * beside)
-    return min(opposite, most), beside
+    alongside = min(thrust_N / (2.0 + share), most)
+    opposite = min(thrust_N - 2.0 * alongside, max(share, LOADED_SHARE) * alongside)
+    return min(opposite, most), alongside
 
 
 @kernel
@@ -125,12 +125,12 @@ def steady_spin(
         return 0j, 0j
     opposite = opposite_of(airframe, lost)
     a, b = _beside(airframe, lost, opposite)
-    f, beside = planned_thrusts(airframe, thrust_N, spin)
+    f, alongside = planned_thrusts(airframe, thrust_N, spin)
     arm = _arm(airframe, opposite)
     carried_N = spin * stiffness / abs(arm)  # at a cone of 45 degrees
     # (2 F + f) cos(cone) is greatest at tan(cone) = carried / 2 F
     f = min(f, min(MOST_CONE, 0.5 * carried_N / airframe.rotor_thrust_max_N) * carried_N)
-    torque = f * arm + beside * (_arm(airframe, a) + _arm(airframe, b))
+    torque = f * arm + alongside * (_arm(airframe, a) + _arm(airframe, b))
     w = 1j * torque / stiffness
     cut = min(1.0, MOST_CONE * abs(spin) / max(abs(w), 1e-9))
     return cut * w, cut * torque
@@ -209,13 +209,13 @@ def _follow(
 ) -> None:
     """Advance the low-passed rates, and the rotor speeds by the commands of the last step."""
     lag_s = max(airframe.motor_lag_s, LEAST_LAG_S)
-    turned = 1.0 - exp(-dt_s / lag_s) if state.spinning != 0 else 1.0
+    rotated = 1.0 - exp(-dt_s / lag_s) if state.spinning != 0 else 1.0
     weight = low_pass_weight(params.attitude.gyro_cutoff_hz, dt_s) if state.running != 0 else 1.0
     state.running = state.spinning = 1
     for i in range(3):
         state.w_B[i] = low_pass(state.w_B[i], odometry.w_B[i], weight)
     for i in range(airframe.rotors):
-        state.speeds[i] = low_pass(state.speeds[i], speeds[i], turned)
+        state.speeds[i] = low_pass(state.speeds[i], speeds[i], rotated)
     state.speeds[state.lost - 1] = 0.0
 
 

@@ -105,9 +105,9 @@ def _fix(block: Block, topic: DriverTopic) -> Fields:
     covariance = block["covariance"]
     covariance[block["covariance_type"] == 0] = 0.0
     covariance = _stated(about(WORLD[topic.world], covariance), topic)
-    kept = {n: block[n] for n in ("status", "service", "latitude_deg", "longitude_deg")}
+    stored = {n: block[n] for n in ("status", "service", "latitude_deg", "longitude_deg")}
     known = np.where(covariance[:, 0, 0] > 0, np.maximum(block["covariance_type"], 1), 0)
-    return kept | {
+    return stored | {
         "height_m": topic.scale * block["height_m"],
         "covariance": covariance,
         "covariance_type": known,
@@ -310,7 +310,7 @@ class Converter:
         )
         if keep is None:
             return list(made)
-        return [payload if kept else None for payload, kept in zip(made, keep, strict=True)]
+        return [payload if stored else None for payload, stored in zip(made, keep, strict=True)]
 
     def _of_bodies(self, payloads: list[bytes]) -> list[bytes | None]:
         """Poses of the vehicle among other bodies; None where it is not seen."""

@@ -39,8 +39,8 @@ def follow(
     q_odom_map = multiply(quat(odom.q_WB), conjugate(quat(before.q_WB)))
     foreseen = multiply(quat(before.q_WB), exp(scale(dt_s, w_B)))
     correction = multiply(quat(now.q_WB), conjugate(foreseen))
-    turned = yaw_of(q_odom_map) - 2.0 * atan2(correction[3], correction[0])
-    q_odom_map = from_euler(0.0, 0.0, turned)
+    rotated = yaw_of(q_odom_map) - 2.0 * atan2(correction[3], correction[0])
+    q_odom_map = from_euler(0.0, 0.0, rotated)
     store(odom.p_W, add(vec3(odom.p_W), rotate(q_odom_map, scale(dt_s, v_W))))
     store(odom.q_WB, multiply(q_odom_map, quat(now.q_WB)))
     odom.stamp_ns = now.stamp_ns

@@ -213,10 +213,10 @@ class Running:
         )
         columns = (messages.kind, messages.stamp_ns, messages.at, messages.numbers)
         _MESSAGES[estimator.offer](estimator.lines, columns, self._progress, found)
-        kept = (
+        stored = (
             rows[:number] for rows, number in zip(found[1:], found.counts.tolist(), strict=True)
         )
-        return Found(found.counts, *kept)
+        return Found(found.counts, *stored)
 
     def newest(self) -> NDArray[Any]:
         """The newest innovations, which late messages can still change."""

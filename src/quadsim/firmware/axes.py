@@ -118,12 +118,12 @@ def rotor_order(
         raise InputError(f"{firmware}: flies {known} rotors, the vehicle has {len(places)}")
     order = []
     for number, motor in enumerate(frames[len(places)], 1):
-        beside = [
+        alongside = [
             abs(math.remainder(_azimuth_deg(p_B) - motor.azimuth_deg, 360.0)) for p_B in places
         ]
-        nearest = min(range(len(places)), key=beside.__getitem__)
+        nearest = min(range(len(places)), key=alongside.__getitem__)
         where = f"{firmware}: motor {number} is {motor.azimuth_deg:g} deg from the nose"
-        if beside[nearest] > AZIMUTH_DEG:
+        if alongside[nearest] > AZIMUTH_DEG:
             raise InputError(f"{where}; the vehicle has no rotor there")
         if turns[nearest] != motor.turns:
             words = {1: "counter-clockwise", -1: "clockwise"}

@@ -343,8 +343,8 @@ class Betaflight:
         if not self._craft.manager.armed or max(self._throttles) > 0.0:
             self._armed_ns = now_ns
         elif (now_ns - self._armed_ns) * 1e-9 > ARM_S:
-            said = self._process.output() if self._process is not None else ""
-            why = [line for line in said.splitlines() if "Arming disabled" in line]
+            stated = self._process.output() if self._process is not None else ""
+            why = [line for line in stated.splitlines() if "Arming disabled" in line]
             raise FlightError(f"betaflight: does not arm; {why[-1] if why else 'it says not why'}")
 
     def _take_slow(self) -> None:

@@ -181,13 +181,13 @@ class UdpPort:
         if self._sender is not None:
             return False
         if self._process is None:
-            believed = self._fits(data)
+            assumed = self._fits(data)
         else:
-            believed = sender not in self._strays and self._process.has_port("udp", sender[1])
-        if believed:
+            assumed = sender not in self._strays and self._process.has_port("udp", sender[1])
+        if assumed:
             self._sender = sender
             self._to = sender if self._follows else self._to
-        return believed
+        return assumed
 
     def write(self, data: bytes) -> None:
         """Send a packet; nobody listening is no error, nor is a network that is down for a while.

@@ -127,8 +127,8 @@ def outline(obstacle: Obstacle) -> tuple[list[float], list[float]]:
     elif isinstance(shape, Box):
         yaw = yaw_of(obstacle.pose_W.q_AB)
         corners = np.array([(1, 1), (-1, 1), (-1, -1), (1, -1), (1, 1)]).T
-        turned = np.array([[math.cos(yaw), -math.sin(yaw)], [math.sin(yaw), math.cos(yaw)]])
-        points = turned @ (0.5 * np.array(shape.size_m[:2])[:, None] * corners)
+        rotated = np.array([[math.cos(yaw), -math.sin(yaw)], [math.sin(yaw), math.cos(yaw)]])
+        points = rotated @ (0.5 * np.array(shape.size_m[:2])[:, None] * corners)
     else:
         return [], []
     x, y = points + np.array(obstacle.pose_W.p_A[:2])[:, None]

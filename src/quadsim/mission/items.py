@@ -166,17 +166,17 @@ class Trajectory:
     until_s: Annotated[float, Spec("points after this time are left out", "s", ge=0.0)] = 1e5
     offset_W_m: Annotated[Vec3, Spec("moves all points", "m", ge=-1e5, le=1e5)] = (0.0, 0.0, 0.0)
 
-    def item(self, place: str, beside: Path) -> Follow | TimedFollow:
+    def item(self, place: str, alongside: Path) -> Follow | TimedFollow:
         """The item that follows the points.
 
         Args:
             place: what errors name.
-            beside: folder in which a CSV file is looked for first.
+            alongside: folder in which a CSV file is looked for first.
 
         Raises:
             InputError: there is no such file, or it is not right.
         """
-        near = beside / self.trajectory
+        near = alongside / self.trajectory
         is_csv = self.trajectory.endswith(".csv")
         try:
             if is_csv:

@@ -207,5 +207,5 @@ def next_state(on: int, rate_hz: float, mean_s: float, dt_s: float, chance: floa
     if rate_hz <= 0.0 or mean_s <= 0.0:
         return 0
     stationary = share_of_time(rate_hz, mean_s)
-    kept = exp(-(rate_hz + 1.0 / mean_s) * dt_s)
-    return 1 if chance < stationary + (on - stationary) * kept else 0
+    decay = exp(-(rate_hz + 1.0 / mean_s) * dt_s)
+    return 1 if chance < stationary + (on - stationary) * decay else 0

@@ -172,7 +172,7 @@ def read_channel(
     x: Vec3,
     push: Vec3,
     warmth_K: float,
-    shaking: float,
+    vibration: float,
     white: Array,
     values: Array,
 ) -> None:
@@ -183,7 +183,7 @@ def read_channel(
         x: true motion with vibration, behind the low-pass, sensor axes.
         push: bias from elsewhere, output units.
         warmth_K: temperature over that of the calibration.
-        shaking: factor of the vibration floor's variance.
+        vibration: factor of the vibration floor's variance.
         white: (CHANNEL_WHITE,) standard normal numbers.
         values: (3,) receives the sample.
     """
@@ -192,12 +192,12 @@ def read_channel(
         value = row[0] * x[0] + row[1] * x[1] + row[2] * x[2]
         value *= 1.0 + channel.temperature_scale[i] * warmth_K
         value += channel.quadratic * value * value
-        variance = channel.white_variance[i] + channel.floor_variance[i] * shaking
+        variance = channel.white_variance[i] + channel.floor_variance[i] * vibration
         noise = math.sqrt(variance) * white[i]
         if channel.filtered != 0:
             noise = biquad(channel.noise_memory[i], channel.b, channel.a, noise)
-        wander = channel.kept * channel.wander[i] + channel.fresh_sigma[i] * white[3 + i]
-        channel.wander[i] = wander
+        instability = channel.kept * channel.wander[i] + channel.fresh_sigma[i] * white[3 + i]
+        channel.wander[i] = instability
         channel.bias[i] += channel.walk_sigma[i] * white[6 + i]
-        value += channel.bias[i] + wander + push[i] + channel.temperature_bias[i] * warmth_K
+        value += channel.bias[i] + instability + push[i] + channel.temperature_bias[i] * warmth_K
         values[i] = read_out(value + noise, channel.step, channel.range)

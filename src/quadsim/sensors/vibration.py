@@ -169,7 +169,7 @@ def vibrate(
     n = params.blades
     per_reference = 1.0 / params.reference_speed_radps
     accel_rotor, accel_blade, gyro_rotor, gyro_blade = 0j, 0j, 0j, 0j
-    shaking, turning = 0.0, 0
+    vibration, turning = 0.0, 0
     for i in range(MAX_ROTORS):
         end = now.rotor_speed_radps[i]
         mean = 0.5 * (previous.rotor_speed_radps[i] + end)
@@ -189,7 +189,7 @@ def vibrate(
         accel_blade += blade * line_gain(strength, n * speed, accel_corner_s)
         gyro_rotor += rotor * line_gain(strength, speed, gyro_corner_s)
         gyro_blade += blade * line_gain(strength, n * speed, gyro_corner_s)
-        shaking += strength * strength
+        vibration += strength * strength
         turning += 1
     accel = add(
         on_axes(params.accel_rotor_mps2, accel_rotor), on_axes(params.accel_blade_mps2, accel_blade)
@@ -197,4 +197,4 @@ def vibrate(
     gyro = add(
         on_axes(params.gyro_rotor_radps, gyro_rotor), on_axes(params.gyro_blade_radps, gyro_blade)
     )
-    return accel, gyro, shaking / max(turning, 1)
+    return accel, gyro, vibration / max(turning, 1)

@@ -140,8 +140,8 @@ class LiveFlight:
             # others get their turn even where there is no time to wait
             time.sleep(max(due_s - now_s, 0.0005))
             end_s = time.perf_counter()
-            kept = math.exp((begin_s - end_s) / MEMORY_S)
-            flown_sum_s = kept * flown_sum_s + flown_s
-            wall_sum_s = kept * wall_sum_s + end_s - begin_s
+            stored = math.exp((begin_s - end_s) / MEMORY_S)
+            flown_sum_s = stored * flown_sum_s + flown_s
+            wall_sum_s = stored * wall_sum_s + end_s - begin_s
             self.real_time_factor = flown_sum_s / wall_sum_s
             begin_s = end_s

@@ -302,6 +302,6 @@ class Feed:
     def _scan(self, stamp_ns: int, points_S: Array) -> None:
         points_S = points_S[:: max(1, len(points_S) // SCAN_POINTS)]
         points_S = points_S[np.isfinite(points_S).all(axis=1)]
-        turned = Rotation.from_euler("ZYX", self._mounts.lidar_deg[::-1], degrees=True)
+        rotated = Rotation.from_euler("ZYX", self._mounts.lidar_deg[::-1], degrees=True)
         if len(points_S):
-            self.view.scan(stamp_ns, turned.apply(points_S) + self._mounts.lidar_B_m)
+            self.view.scan(stamp_ns, rotated.apply(points_S) + self._mounts.lidar_B_m)

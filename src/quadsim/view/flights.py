@@ -216,9 +216,9 @@ def wanted(types: Mapping[str, str], namespace: str) -> dict[str, tuple[str, str
     begin = topics.topic(namespace, "")
     for full, type_name in types.items():
         name = full.removeprefix(begin)
-        beside = name.startswith(ESTIMATES) and "/" not in name.removeprefix(ESTIMATES)
+        alongside = name.startswith(ESTIMATES) and "/" not in name.removeprefix(ESTIMATES)
         if full.startswith(begin) and (
-            TOPICS.get(name) == type_name or (beside and type_name == ODOMETRY)
+            TOPICS.get(name) == type_name or (alongside and type_name == ODOMETRY)
         ):
             found[full] = (name, type_name)
     return found

@@ -118,8 +118,8 @@ def _wait_for(port: int, bind: str, process: subprocess.Popen[bytes], log: Path)
             continue
         break
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
-    said = " ".join([line.strip() for line in lines if line.strip()][-2:])
-    raise QuadsimError(f"Rerun's viewer did not start: {said[-300:] or 'it says nothing'}")
+    stated = " ".join([line.strip() for line in lines if line.strip()][-2:])
+    raise QuadsimError(f"Rerun's viewer did not start: {stated[-300:] or 'it says nothing'}")
 
 
 @contextmanager

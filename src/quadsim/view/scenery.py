@@ -67,8 +67,8 @@ def draw_solids(scene: Scene, root: str, log: Callable[[str, rr.AsComponents], N
     for kind, rows in solids_by_kind(scene).items():
         axes = shapes.poses[rows, 3:].reshape(-1, 3, 3)  # rows: the axes of the shape
         centers, sizes = shapes.poses[rows, :3], shapes.sizes[rows]
-        turned = Rotation.from_matrix(np.swapaxes(axes, 1, 2)).as_quat()
-        place_of = {"centers": centers, "quaternions": turned, "colors": OBSTACLE}
+        rotated = Rotation.from_matrix(np.swapaxes(axes, 1, 2)).as_quat()
+        place_of = {"centers": centers, "quaternions": rotated, "colors": OBSTACLE}
         if kind == BOX:
             log(f"{root}/boxes", rr.Boxes3D(half_sizes=sizes, fill_mode="solid", **place_of))
         elif kind == SPHERE:

@@ -167,11 +167,11 @@ class FlightSeries:
 
     def inside(self, inside: Inside) -> None:
         """Innovations over their expected deviation, and biases."""
-        for kind, said in inside.innovations.items():
-            scaled = said.value / np.where(said.sigma > 0.0, said.sigma, np.nan)
+        for kind, stated in inside.innovations.items():
+            scaled = stated.value / np.where(stated.sigma > 0.0, stated.sigma, np.nan)
             names = [f"{kind} {i}" for i in range(scaled.shape[1])]
             colours = [AXIS_COLOURS[i % 3] for i in range(len(names))]
-            self.plot(f"innovations/{kind}", said.stamp_ns, scaled, names, colours)
+            self.plot(f"innovations/{kind}", stated.stamp_ns, scaled, names, colours)
         stamp_ns = inside.stamp_ns
         biases = (("gyro_bias", inside.gyro_bias_B), ("accel_bias", inside.accel_bias_B))
         for name, values in biases:

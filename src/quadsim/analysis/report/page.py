@@ -114,8 +114,8 @@ def figures_json(figures: Iterable[tuple[str, go.Figure]]) -> Markup:
         template = content["layout"].pop("template", template)
         content = without_arrays(content)
         listed.append({"id": name, "data": content["data"], "layout": content["layout"]})
-    kept = [{"dtype": dtype, "bdata": data} for dtype, data in arrays]
-    page = {"template": template, "config": CONFIG, "arrays": kept, "figures": listed}
+    stored = [{"dtype": dtype, "bdata": data} for dtype, data in arrays]
+    page = {"template": template, "config": CONFIG, "arrays": stored, "figures": listed}
     text = json.dumps(page, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
     return Markup(text.replace("<", "\\u003c").replace("\u2028", " ").replace("\u2029", " "))
 

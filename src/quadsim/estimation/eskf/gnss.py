@@ -292,8 +292,8 @@ def fuse_gnss_position(state: Eskf, params: EstimatorParams, p_W: Vec3, noise: S
     result = update_vector(state, GNSS_POSITION, innovation, noise, params.gate.chi2_3)
     if result == ACCEPTED:
         state.aided_ns = state.stamp_ns
-    turned = see_position(state, params, subtract(p_W, lever_W), max(noise[0], noise[3]))
-    if turned and result == REJECTED:
+    rotated = see_position(state, params, subtract(p_W, lever_W), max(noise[0], noise[3]))
+    if rotated and result == REJECTED:
         follow_gnss(state, params, p_W, noise)
     rejected_s = rejected_for_s(state, GNSS_POSITION)
     # a heading that is about to be rotated explains it

@@ -86,9 +86,9 @@ def look_back(state: Eskf, back_s: float) -> tuple[Vec3, Vec3, float]:
     inertial = state.inertial
     now_F, now_ns = vec3(inertial.f_integral_F), state.stamp_ns
     reached_s, since_F, way_F = 0.0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
-    kept = min(inertial.past_count, PAST)
+    stored = min(inertial.past_count, PAST)
     wanted_s = max(back_s, SLOPE_S)
-    for k in range(kept):
+    for k in range(stored):
         at = (inertial.past_count - 1 - k) % PAST
         age_s = (now_ns - inertial.past_ns[at]) * 1e-9
         if reached_s >= wanted_s:

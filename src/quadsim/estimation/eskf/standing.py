@@ -36,10 +36,10 @@ def begin_standing(standing: StandingSums, stamp_ns: int) -> None:
 
 
 @kernel
-def say_standing(standing: StandingSums, said: int) -> None:
+def say_standing(standing: StandingSums, stated: int) -> None:
     """Take what somebody reports of it: 1, it stands."""
-    if said != standing.said:
-        standing.said = said
+    if stated != standing.said:
+        standing.said = stated
         begin_standing(standing, 0)
 
 

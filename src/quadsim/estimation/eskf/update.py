@@ -99,12 +99,12 @@ def correct_state(state: Eskf) -> None:
 
 
 @kernel
-def compose_turns(turned: Array, R: Mat3) -> None:
+def compose_turns(rotated: Array, R: Mat3) -> None:
     """Add a turn to those before."""
     for k in range(3):
-        before = (turned[0, k], turned[1, k], turned[2, k])
+        before = (rotated[0, k], rotated[1, k], rotated[2, k])
         for i in range(3):
-            turned[i, k] = dot(R[i], before)
+            rotated[i, k] = dot(R[i], before)
 
 
 @kernel

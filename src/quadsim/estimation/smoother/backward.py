@@ -419,8 +419,8 @@ def back_over_measurements(adjoint: Adjoint, before: Eskf, after: Eskf) -> None:
     for i in range(n):
         for k in range(n):
             work[i, k] -= after.covariance[i, k]
-    turned, back_S = after.turned, after.turned_S.T
-    back = inverse_of((vec3(turned[0]), vec3(turned[1]), vec3(turned[2])))
+    rotated, back_S = after.turned, after.turned_S.T
+    back = inverse_of((vec3(rotated[0]), vec3(rotated[1]), vec3(rotated[2])))
     turn_errors(work, n, THETA, back)
     turn_fixed_errors(work, n, (vec3(back_S[0]), vec3(back_S[1]), vec3(back_S[2])))
     for i in range(n):

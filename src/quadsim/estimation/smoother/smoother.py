@@ -179,8 +179,8 @@ class Smoother(ErrorStateEkf):
             return events
         for number, count in enumerate(np.bincount(kind[repeated])):
             self._judged(number, REPEATED, int(count))
-        kept: NDArray[Any] = events[~repeated]
-        return kept
+        stored: NDArray[Any] = events[~repeated]
+        return stored
 
 
 def smooth_events(

@@ -74,10 +74,10 @@ class MotionAlignment:
         self._before[1:] = self._before[:-1]
         self._before[0] = first
         size = 0.5 * float(first_W @ first_W + second_W @ second_W)
-        kept = max(1.0 - dt_s * max(1.0 / self._forget_s, size / MEMORY), 0.0)
-        self._first2 = kept * self._first2 + dt_s * np.abs(self._before) ** 2
-        self._both = kept * self._both + dt_s * self._before.conj() * second
-        self._second2 = kept * self._second2 + dt_s * np.abs(second) ** 2
+        stored = max(1.0 - dt_s * max(1.0 / self._forget_s, size / MEMORY), 0.0)
+        self._first2 = stored * self._first2 + dt_s * np.abs(self._before) ** 2
+        self._both = stored * self._both + dt_s * self._before.conj() * second
+        self._second2 = stored * self._second2 + dt_s * np.abs(second) ** 2
         self._judge()
 
     def _judge(self) -> None:

@@ -226,10 +226,10 @@ class _Command:
         self._sight_m = max(sight.range_m - params.keep_out_m - vehicle.margin_m, 0.0)
         self._answer_s = moment.age_s + vehicle.latency_s
         delay_s = self._answer_s + params.watch.late_s
-        moving_W, wish = moment.moving_W, self._wish
+        moving_W, request = moment.moving_W, self._wish
         fastest = max(
             math.sqrt(np.einsum("ij,ij->i", moving_W, moving_W).max()),
-            math.sqrt(wish @ wish),
+            math.sqrt(request @ request),
             moment.fastest_mps,
         )
         horizon_s = delay_s + fastest / vehicle.brake_mps2

@@ -180,11 +180,11 @@ class Sight:
         looked = self._looked(now_ns)
         if looked.all() or not self._params.sight.required:
             return None
-        beside = min(math.ceil(math.degrees(self._params.sight.beside_rad)), DIRECTIONS // 2)
+        alongside = min(math.ceil(math.degrees(self._params.sight.beside_rad)), DIRECTIONS // 2)
         around = np.concatenate(([0], np.cumsum(np.tile(looked, 3))))
-        first = DIRECTIONS + np.arange(DIRECTIONS) - beside
-        count: NDArray[np.int64] = around[first + 2 * beside + 1] - around[first]
-        return np.asarray(count == 2 * beside + 1)
+        first = DIRECTIONS + np.arange(DIRECTIONS) - alongside
+        count: NDArray[np.int64] = around[first + 2 * alongside + 1] - around[first]
+        return np.asarray(count == 2 * alongside + 1)
 
     def seen_part(self, now_ns: int, v_W: Array) -> Array:
         """The velocity nearest to one whose level part goes into an open direction."""

@@ -94,9 +94,9 @@ def speeds_along(
         heading = np.unwrap(np.arctan2(*np.diff(points_W, axis=0).T[::-1]))
         curvature = np.abs(np.diff(heading)) / np.maximum(0.5 * (steps[1:] + steps[:-1]), 1e-6)
         bends[1:-1] = np.sqrt(params.acceleration_mps2 / np.maximum(curvature, 1e-9))
-    beside = np.maximum(beside_m / max(BESIDE_S, 1e-9), LEAST_MPS)
+    alongside = np.maximum(beside_m / max(BESIDE_S, 1e-9), LEAST_MPS)
     unseen = np.where(np.logical_and.accumulate(known), math.inf, 0.0)
-    candidates = np.stack([np.full(len(points_W), params.speed_mps), bends, beside, unseen])
+    candidates = np.stack([np.full(len(points_W), params.speed_mps), bends, alongside, unseen])
     limits = np.argmin(candidates, axis=0)
     speeds = candidates[limits, np.arange(len(points_W))]
     if speeds[-1] > end_mps:

@@ -231,9 +231,9 @@ class Routes:
         gap_m, left_m = np.full((2, *self.map.shape), math.inf)
         params = self._params
         middles = np.stack(np.meshgrid(*self.map.axes(), indexing="ij"), axis=-1)
-        away = middles - p[:2]
+        apart = middles - p[:2]
         speed = max(float(np.hypot(*v[:2])), 0.5 * params.speed.speed_mps)
-        there_s = np.hypot(away[..., 0], away[..., 1]) / speed
+        there_s = np.hypot(apart[..., 0], apart[..., 1]) / speed
         begin_s = np.maximum(there_s - SHAPES_SPREAD_S, 0.0)
         end_s = there_s + SHAPES_SPREAD_S
         for shape in self._shapes_now(now_s):
@@ -242,13 +242,13 @@ class Routes:
                 continue
             moves = np.array(shape.v_W[:2])
             place = shape.p_W[:2] + (now_s - self._shapes_s) * moves
-            away = middles - place
-            met_s = np.clip(away @ moves / max(float(moves @ moves), 1e-12), begin_s, end_s)
-            away = away - met_s[..., None] * moves
-            gap_m = np.minimum(gap_m, np.hypot(away[..., 0], away[..., 1]) - shape.radius_m)
+            apart = middles - place
+            met_s = np.clip(apart @ moves / max(float(moves @ moves), 1e-12), begin_s, end_s)
+            apart = apart - met_s[..., None] * moves
+            gap_m = np.minimum(gap_m, np.hypot(apart[..., 0], apart[..., 1]) - shape.radius_m)
             x, y = (place - p[:2]) / max(float(np.hypot(*(place - p[:2]))), 1e-9)
-            beside = away - LEFT_M * np.array((-y, x))
-            left_m = np.minimum(left_m, np.hypot(*np.moveaxis(beside, -1, 0)) - LEFT_M)
+            alongside = apart - LEFT_M * np.array((-y, x))
+            left_m = np.minimum(left_m, np.hypot(*np.moveaxis(alongside, -1, 0)) - LEFT_M)
         return np.maximum(gap_m, 0.0), left_m
 
     def _joined(self, p: Array, goal_cell: tuple[int, int]) -> bool:

@@ -85,7 +85,7 @@ class TimesToGoal:
             way: (K, 2) cells.
         """
         times_s = self.times_s[way[:, 0], way[:, 1]]
-        kept, at, last = [0], 0, len(way) - 1
+        stored, at, last = [0], 0, len(way) - 1
         while at < last:
             low, high = at + 1, min(at + LONGEST_CELLS, last)
             if self._time_s(way[at], way[high]) <= times_s[at] - times_s[high]:
@@ -97,8 +97,8 @@ class TimesToGoal:
                 else:
                     high = middle
             at = low
-            kept.append(at)
-        return way[kept]
+            stored.append(at)
+        return way[stored]
 
     def _time_s(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
         """Time straight from one cell to another; inf where an obstacle is in between."""

@@ -40,8 +40,8 @@ class FleetFlight:
         self._tracks = {name: VehicleTrack() for name in self.flights}
         for name, flight in self.flights.items():
             others = {
-                other: beside.rehearsal.guard
-                for other, beside in self.flights.items()
+                other: alongside.rehearsal.guard
+                for other, alongside in self.flights.items()
                 if other != name
             }
             flight.side.guard.expect_neighbours(
@@ -74,9 +74,9 @@ class FleetFlight:
             if pose is not None and pose.stamp_ns != self._tracks[name].stamp_ns:
                 self._tracks[name].take(pose.stamp_ns, pose.p_W, pose.v_W)
             reach_W = flight.side.guard.reach(now_ns)
-            for other, beside in self.flights.items():
+            for other, alongside in self.flights.items():
                 if reach_W is not None and other != name:
-                    beside.side.guard.take_neighbour(name, now_ns, now_ns, reach_W)
+                    alongside.side.guard.take_neighbour(name, now_ns, now_ns, reach_W)
 
     @property
     def over(self) -> bool:

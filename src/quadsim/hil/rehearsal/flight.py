@@ -129,20 +129,20 @@ class RehearsalFlight:
             own.begin()
             own.look()
             self._note_trouble()
-        said = side.guarded
-        if said is None:
+        stated = side.guarded
+        if stated is None:
             return
-        for event in said.events:
+        for event in stated.events:
             self.events.append(Event(now_ns, event.level, event.name, event.words))
-        if said.land:
-            own.landing_began(f"guard: {said.reason}")
+        if stated.land:
+            own.landing_began(f"guard: {stated.reason}")
         if own.begun_ns is not None:
             p_W, v_W = own.truth()
-            wish = math.hypot(*np.asarray(side.planned.v_W).tolist()) if side.planned else 0.0
+            request = math.hypot(*np.asarray(side.planned.v_W).tolist()) if side.planned else 0.0
             self._track.append(
                 (
-                    own.t_s, *p_W, math.hypot(*v_W), wish, math.hypot(*said.v_W.tolist()),
-                    own.gap_m, said.margin_m,
+                    own.t_s, *p_W, math.hypot(*v_W), request, math.hypot(*stated.v_W.tolist()),
+                    own.gap_m, stated.margin_m,
                 )
             )  # fmt: skip
 
@@ -158,8 +158,8 @@ class RehearsalFlight:
             refused = self.side.refused or vehicle.refused or vehicle.manager.state
             return f"not enabled: {refused}"
         if reason == "out of time":
-            said, planned = self.side.guarded, self.side.planned
-            guard = f"{said.state} {said.reason}".strip() if said else "silent"
+            stated, planned = self.side.guarded, self.side.planned
+            guard = f"{stated.state} {stated.reason}".strip() if stated else "silent"
             return f"{reason}: planner {planned.state if planned else 'silent'}, guard {guard}"
         return reason
 
@@ -176,9 +176,9 @@ class RehearsalFlight:
 
     def outcome(self, reason: str) -> Outcome:
         """What came of it, that has ended so."""
-        own, said = self.own, self.vehicle.events
+        own, stated = self.own, self.vehicle.events
         begin_ns = own.begun_ns or 0
-        events = sorted([*said, *self.events], key=lambda event: event.stamp_ns)
+        events = sorted([*stated, *self.events], key=lambda event: event.stamp_ns)
         track = np.array(self._track).reshape(-1, len(TRACK))
         digest = hashlib.sha256(self.vehicle.digest().encode() + track.tobytes())
         return Outcome(

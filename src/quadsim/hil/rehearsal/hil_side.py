@@ -185,16 +185,16 @@ class HilSide:
         shapes = movers.vehicles()
         self.guard.take_shapes(now_ns, [Shape(*shape) for shape in shapes])
         if pose is not None and "planner" not in self.silent:
-            beside = self._beside(pose.stamp_ns, self.planner.params.scan_timeout_s)
-            self.planner.take_shapes(pose.stamp_ns, [*shapes, *beside])
+            alongside = self._beside(pose.stamp_ns, self.planner.params.scan_timeout_s)
+            self.planner.take_shapes(pose.stamp_ns, [*shapes, *alongside])
             plan = self.planner.step(pose.stamp_ns, pose.p_W, pose.v_W, yaw_of(pose.q_WB))
             self.planned = plan
             self.guard.take_wish(now_ns, plan.v_W, plan.yaw_rate_radps)
         if enable and not self.enabled:
             self.refused = self.guard.enable(now_ns) or ""
             self.enabled = not self.refused
-        said = self.guarded = self.guard.step(now_ns)
-        if not said.send and not said.land:
+        stated = self.guarded = self.guard.step(now_ns)
+        if not stated.send and not stated.land:
             return None
-        velocity_W = (float(said.v_W[0]), float(said.v_W[1]), float(said.v_W[2]))
-        return VehicleCommand(now_ns, velocity_W, float(said.yaw_rate_radps), said.land)
+        velocity_W = (float(stated.v_W[0]), float(stated.v_W[1]), float(stated.v_W[2]))
+        return VehicleCommand(now_ns, velocity_W, float(stated.yaw_rate_radps), stated.land)

@@ -106,8 +106,8 @@ class MotionCapture:
             p_W[0] + sigma_m * white[0], p_W[1] + sigma_m * white[1], p_W[2] + sigma_m * white[2]
         )  # fmt: skip
         # noise turns about the world's axes, as the covariance of a message counts it
-        turned = multiply(exp((turn * white[3], turn * white[4], turn * white[5])), q_WB)
-        self._queue.append((stamp_ns + self._latency_ns, SeenPose(stamp_ns, seen_W, turned)))
+        rotated = multiply(exp((turn * white[3], turn * white[4], turn * white[5])), q_WB)
+        self._queue.append((stamp_ns + self._latency_ns, SeenPose(stamp_ns, seen_W, rotated)))
 
     def arrived(self, now_ns: int) -> list[SeenPose]:
         """Poses that have arrived since the last call, the oldest first."""

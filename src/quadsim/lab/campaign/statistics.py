@@ -231,8 +231,8 @@ def worst(table: Columns, count: int = WORST) -> list[int]:
     failed = [int(row) for row in order if status[row] == FAILED]
     lost = np.flatnonzero(status == BROKEN)[: max(1, count // 3)].tolist()
     passed = [int(row) for row in order if status[row] == PASSED]
-    kept = failed[: count - len(lost)]
-    return [*kept, *lost, *passed[: max(count - len(kept) - len(lost), 0)]]
+    stored = failed[: count - len(lost)]
+    return [*stored, *lost, *passed[: max(count - len(stored) - len(lost), 0)]]
 
 
 def counted(table: Columns) -> dict[str, Any]:

@@ -97,8 +97,8 @@ def write_tables(campaign: Campaign, record: CampaignRecord) -> None:
     columns = schema(campaign, criteria_of(record.rows()))
     _write(record.folder / TABLE, columns, (_flat(campaign, row) for row in record.rows()))
     times = pa.schema([("run", pa.int64()), ("wall_s", pa.float64()), ("process", pa.string())])
-    kept = ({name: row.get(name) for name in times.names} for row in record.rows())
-    _write(record.folder / TIMES, times, kept)
+    stored = ({name: row.get(name) for name in times.names} for row in record.rows())
+    _write(record.folder / TIMES, times, stored)
 
 
 def read_table(path: Path) -> Columns:

@@ -85,7 +85,7 @@ def _spans(pose_s: Array, q_WB: Rotation, imu_s: Array, w_S: Array) -> tuple[Arr
     good = (pose_s[begin] > imu_s[0] + 0.05) & (pose_s[end] < imu_s[-1] - 0.05)
     good &= pose_s[end] - pose_s[begin] < 1.5 * SPAN_S
     begin, end = begin[good], end[good]
-    turned = (q_WB[begin].inv() * q_WB[end]).as_rotvec()
+    rotated = (q_WB[begin].inv() * q_WB[end]).as_rotvec()
     whole = cumulative_trapezoid(w_S, imu_s, axis=0, initial=0.0)
 
     def at(times_s: Array, values: Array) -> Array:
@@ -94,15 +94,15 @@ def _spans(pose_s: Array, q_WB: Rotation, imu_s: Array, w_S: Array) -> tuple[Arr
     integral = at(pose_s[end], whole) - at(pose_s[begin], whole)
     change = at(pose_s[end], w_S) - at(pose_s[begin], w_S)
     length = pose_s[end] - pose_s[begin]
-    return turned, np.stack([integral, change]), length
+    return rotated, np.stack([integral, change]), length
 
 
-def _fit(turned: Array, integrals: Array, length: Array) -> Array:
+def _fit(rotated: Array, integrals: Array, length: Array) -> Array:
     """(7,) of one part of a flight, by robust least squares."""
 
     def errors(x: Array) -> Array:
         felt = integrals[0] - length[:, None] * x[3:6] - x[6] * integrals[1]
-        left = Rotation.from_rotvec(x[:3]).apply(felt) - turned
+        left = Rotation.from_rotvec(x[:3]).apply(felt) - rotated
         return np.asarray(left.ravel() / UNIT_RAD)
 
     scale = np.array([0.1] * 3 + [0.01] * 3 + [0.01])
@@ -124,9 +124,9 @@ def align_recorder(bags: Sequence[Bag], namespace: str, recorder: RecorderParams
     for bag in bags:
         spans = _spans(*pose_and_gyroscope(bag, namespace, recorder))
         for part in np.array_split(np.arange(len(spans[2])), PARTS):
-            turned, integrals, length = spans[0][part], spans[1][:, part], spans[2][part]
-            if len(part) > FEWEST and (turned / length[:, None]).std() > LEAST_RADPS:
-                found.append(_fit(turned, integrals, length))
+            rotated, integrals, length = spans[0][part], spans[1][:, part], spans[2][part]
+            if len(part) > FEWEST and (rotated / length[:, None]).std() > LEAST_RADPS:
+                found.append(_fit(rotated, integrals, length))
     if len(found) < 2:
         return Alignment(np.zeros(7), np.full(7, np.inf))
     each = np.array(found)

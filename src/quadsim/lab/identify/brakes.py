@@ -342,12 +342,12 @@ def _down(value: float) -> float:
 def _check(flight: BrakeFlight, stops: Sequence[BrakeStop], used: Sequence[BrakeStop]) -> None:
     """Refuse a flight that cannot tell."""
     known = [stop for stop in stops if math.isfinite(stop.turned_deg)]
-    beside = [stop for stop in known if stop.turned_deg > BESIDE_DEG]
-    if 2 * len(beside) > len(known):
-        turned = float(np.median([stop.turned_deg for stop in beside]))
+    alongside = [stop for stop in known if stop.turned_deg > BESIDE_DEG]
+    if 2 * len(alongside) > len(known):
+        rotated = float(np.median([stop.turned_deg for stop in alongside]))
         raise InputError(
-            f"{flight.source}: the vehicle flew {turned:.0f} degrees beside the commands in"
-            f" {len(beside)} of {len(known)} stops: the frames of pose and command differ"
+            f"{flight.source}: the vehicle flew {rotated:.0f} degrees beside the commands in"
+            f" {len(alongside)} of {len(known)} stops: the frames of pose and command differ"
             " (docs/hil.md)"
         )
     if len(used) < FEWEST_STOPS:

@@ -225,19 +225,19 @@ def identify_flights(
         names = ("accelerometer", "imu_position")
         unknowns = [each for each in unknowns if not any(name in each.name for name in names)]
     fit = fit_figures(vehicle, unknowns, errors, most, noisier)
-    kept: dict[UnknownFigure, float] = {}
+    stored: dict[UnknownFigure, float] = {}
     free = ["residual" in each.name for each in fit.unknowns]
     while not (fit.told | free).all():
         dark = fit.half / np.maximum(fit.scale, 1e-300)
         at = int(np.argmax(np.where(fit.told | free, 0.0, dark)))
         worst = fit.unknowns[at]
-        kept[worst] = float(fit.half[at])
+        stored[worst] = float(fit.half[at])
         free.pop(at)
         left = [each for each in fit.unknowns if each is not worst]
         if not left:
             break
         fit = fit_figures(_with_file(fit, worst, vehicle), left, errors, 6, noisier)
-    return FlightsFit(_with_memory(fit, flights, gravity_mps2), kept, vehicle)
+    return FlightsFit(_with_memory(fit, flights, gravity_mps2), stored, vehicle)
 
 
 def _with_memory(fit: Fit, flights: Sequence[RecordedFlight], gravity_mps2: float) -> Fit:
@@ -262,7 +262,7 @@ def _figures(found: FlightsFit, alignment: Alignment) -> list[dict[str, Any]]:
     values = zip(found.fit.values.tolist(), found.fit.half.tolist(), strict=True)
     told = dict(zip((each.name for each in found.fit.unknowns), values, strict=True))
     halves = {**alignment.kept, **{each.name: half for each, half in found.kept.items()}}
-    kept = {name: (_of(found.before, name), half) for name, half in halves.items()}
+    stored = {name: (_of(found.before, name), half) for name, half in halves.items()}
     bound = {each.name for each, on in zip(found.fit.unknowns, found.fit.bound, strict=True) if on}
     return [
         {
@@ -271,9 +271,9 @@ def _figures(found: FlightsFit, alignment: Alignment) -> list[dict[str, Any]]:
             "low": value - half,
             "high": value + half,
             "file_value": _of(found.before, name),
-            "origin": "kept" if name in kept else "bound" if name in bound else "flight",
+            "origin": "kept" if name in stored else "bound" if name in bound else "flight",
         }
-        for name, (value, half) in {**told, **alignment.told, **kept}.items()
+        for name, (value, half) in {**told, **alignment.told, **stored}.items()
     ]
 
 

@@ -82,8 +82,8 @@ class Motors:
             until_s = np.minimum(ends_s[at], to_s)
             wanted = self.command_radps[np.maximum(at - 1, 0)]
             tau_s = np.where(wanted > speed, up_s, down_s)
-            kept = np.exp(-(until_s - now_s)[:, None] / tau_s)
-            speed = wanted + (speed - wanted) * kept
+            stored = np.exp(-(until_s - now_s)[:, None] / tau_s)
+            speed = wanted + (speed - wanted) * stored
             now_s = np.maximum(until_s, now_s)
             at = np.minimum(at + (ends_s[at] <= now_s), len(changes_s))
         return speed

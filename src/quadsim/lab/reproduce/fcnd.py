@@ -194,9 +194,9 @@ def vary_vehicle(scenario: Scenario, vehicle: str) -> Scenario:
         part = getattr(autopilot, group)
         spreads = dict.fromkeys(names, GAIN_SPREAD)
         autopilot = replace(autopilot, **{group: replace(part, **drawn(part, spreads))})
-    kept = {field.name: getattr(scenario, field.name) for field in fields(Scenario)}
-    kept |= {"vehicle": replace(scenario.vehicle, **body), "autopilot": autopilot}
-    return VariedScenario(**kept, believed=scenario.vehicle)
+    stored = {field.name: getattr(scenario, field.name) for field in fields(Scenario)}
+    stored |= {"vehicle": replace(scenario.vehicle, **body), "autopilot": autopilot}
+    return VariedScenario(**stored, believed=scenario.vehicle)
 
 
 def shifted(scenario: Scenario, index: int) -> Scenario:

@@ -65,8 +65,8 @@ class AllanNoise:
     def density(self, frequency_hz: Array, dt_s: float) -> Array:
         """Two-sided power spectral density of the samples, unit^2/Hz."""
         half = 4.0 * np.sin(math.pi * frequency_hz * dt_s) ** 2
-        kept = math.exp(-dt_s / self.instability_time_s)
-        instability = dt_s * (1.0 - kept**2) / ((1.0 - kept) ** 2 + kept * half)
+        decay = math.exp(-dt_s / self.instability_time_s)
+        instability = dt_s * (1.0 - decay**2) / ((1.0 - decay) ** 2 + decay * half)
         return np.asarray(
             self.white**2
             + self.walk**2 * dt_s**2 / half

@@ -97,5 +97,5 @@ def _in_bands(
     half = deviation * stats.t.ppf(0.5 + 0.5 * LEVEL, max(len(rows) - 1, 1))
     ends = np.sqrt(value * np.exp([0.0 * half, -half, half])).transpose(2, 1, 0)
     middles = np.add.reduceat(bins_hz, edges[:-1]) / np.diff(edges)
-    kept = left.sum(axis=0)[:, 0] > LEFT * sum(map(len, rows.values())) * np.diff(edges)
-    return np.asarray(middles[kept], float), np.asarray(ends[:, kept], float)
+    stored = left.sum(axis=0)[:, 0] > LEFT * sum(map(len, rows.values())) * np.diff(edges)
+    return np.asarray(middles[stored], float), np.asarray(ends[:, stored], float)

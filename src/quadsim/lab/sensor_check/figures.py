@@ -146,9 +146,9 @@ class Specified:
         arc sine the variance 1 / n; T = -dt / ln c.
         """
         x = np.asarray(values, float)
-        kept = float(x[1:] @ x[:-1]) / float(x @ x)
+        stored = float(x[1:] @ x[:-1]) / float(x @ x)
         half = stats.norm.ppf(1.0 - self.tail) / math.sqrt(len(x))
-        angles = np.clip(math.asin(kept) + np.array([-half, 0.0, half]), 1e-9, math.pi / 2 - 1e-9)
+        angles = np.clip(math.asin(stored) + np.array([-half, 0.0, half]), 1e-9, math.pi / 2 - 1e-9)
         low, measured, high = -dt_s / np.log(np.sin(angles))
         return self.within(measured, low, high)
 
@@ -173,13 +173,13 @@ def consistency_figure(
         freedom: how many independent errors that is.
         confidence: of the interval.
     """
-    said = Specified(name, "1", 1.0, confidence)
-    low = squares * freedom / stats.chi2.ppf(1.0 - said.tail, freedom)
-    high = squares * freedom / stats.chi2.ppf(said.tail, freedom)
-    return said.within(squares, low, high)
+    stated = Specified(name, "1", 1.0, confidence)
+    low = squares * freedom / stats.chi2.ppf(1.0 - stated.tail, freedom)
+    high = squares * freedom / stats.chi2.ppf(stated.tail, freedom)
+    return stated.within(squares, low, high)
 
 
-def independent(count: int, kept: float, share: float) -> float:
+def independent(count: int, stored: float, share: float) -> float:
     """Independent errors among so many of which a share lasts.
 
     The mean of n squared normal errors of correlation r_k has the variance 2/n^2 times the sum of
@@ -187,11 +187,11 @@ def independent(count: int, kept: float, share: float) -> float:
 
     Args:
         count: of the errors.
-        kept: correlation of the lasting share from one error to the next.
+        stored: correlation of the lasting share from one error to the next.
         share: of the variance, that lasts.
     """
     lag = np.arange(1, count)
-    total = count + 2.0 * float(np.sum((count - lag) * (share * kept**lag) ** 2))
+    total = count + 2.0 * float(np.sum((count - lag) * (share * stored**lag) ** 2))
     return count**2 / total
 
 

@@ -57,7 +57,7 @@ def spectra_of(
     frequency_hz: Array = np.fft.rfftfreq(length, 1.0 / rate_hz).astype(float)
     blocks = blocks_of(stretches, SEGMENT_S)
     shape = (max(int(b.max()) for b in blocks if len(b)) + 1, len(frequency_hz))
-    count, power, shaking = np.zeros(shape), np.zeros((*shape, 6)), np.zeros(shape)
+    count, power, vibration = np.zeros(shape), np.zeros((*shape, 6)), np.zeros(shape)
     for stretch, of_segment in zip(stretches, blocks, strict=True):
         speed = stretch.speeds(clock.delay_s)
         segments, _ = segment_power(stretch, clock, orders, length)
@@ -66,11 +66,13 @@ def spectra_of(
             clear = _clear(frequency_hz, clock.scale * part, orders, rate_hz)
             count[block] += clear
             power[block] += clear[:, None] * seen
-            shaking[block] += clear * float(((part / reference) ** 4).mean())
-    kept = count.sum(axis=1) > 0.0
-    count = np.maximum(count, 0.0)[kept]
+            vibration[block] += clear * float(((part / reference) ** 4).mean())
+    stored = count.sum(axis=1) > 0.0
+    count = np.maximum(count, 0.0)[stored]
     per = 1.0 / np.maximum(count, 1.0)
-    return Spectra(frequency_hz, rate_hz, count, power[kept] * per[..., None], shaking[kept] * per)
+    return Spectra(
+        frequency_hz, rate_hz, count, power[stored] * per[..., None], vibration[stored] * per
+    )
 
 
 def _clear(frequency_hz: Array, speed: Array, orders: Sequence[int], rate_hz: float) -> Array:
@@ -111,7 +113,7 @@ def fit_floor(spectra: Spectra, axes: slice, white: Array, step: float) -> Floor
     """
     use = spectra.count.sum(axis=0) > 0.0
     hz, count = spectra.frequency_hz[use], spectra.count[:, use, None]
-    power, shaking = spectra.power[:, use, axes], spectra.shaking[:, use, None]
+    power, vibration = spectra.power[:, use, axes], spectra.shaking[:, use, None]
     rate_hz, lowest = spectra.rate_hz, float(hz[0])
     counted = step**2 / 6.0 / rate_hz
     falls = np.stack([(hz / lowest) ** -2.0, (hz / lowest) ** -4.0])[..., None]
@@ -119,7 +121,7 @@ def fit_floor(spectra: Spectra, axes: slice, white: Array, step: float) -> Floor
     def model(x: Array) -> Array:
         floor2, slow, fast = np.exp(x[:9]).reshape(3, 3)
         passed = _passed(hz, float(np.exp(x[9])), rate_hz)[:, None] if len(x) > 9 else 1.0
-        whole = 2.0 * (white**2 + floor2 * shaking) * passed + counted
+        whole = 2.0 * (white**2 + floor2 * vibration) * passed + counted
         return np.asarray(whole + slow * falls[0] + fast * falls[1])
 
     def losses(x: Array) -> Array:

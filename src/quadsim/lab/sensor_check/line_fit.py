@@ -109,11 +109,11 @@ class LineFit:
             seen = self._windows(k, matched[k])
             taper = signal.windows.hann(seen.shape[1])
             seen = seen * (taper / np.sqrt(taper @ taper))[:, None]
-            turned = self._windows(k, scale * stretch.phases(delay_s))
+            rotated = self._windows(k, scale * stretch.phases(delay_s))
             speed = self._windows(k, scale * stretch.speeds(delay_s)).mean(axis=1)
             parts = []
             for order in self.orders:
-                size = np.abs(np.swapaxes(np.exp(-1j * order * turned), 1, 2) @ seen) ** 2
+                size = np.abs(np.swapaxes(np.exp(-1j * order * rotated), 1, 2) @ seen) ** 2
                 line_hz = folded(order * speed / (2.0 * np.pi), stretch.rate_hz)
                 place = line_hz / (0.5 * stretch.rate_hz) * (len(self.weights[k]) - 1)
                 parts.append(size / self.weights[k][place.astype(int)])
@@ -133,11 +133,11 @@ class LineFit:
         self.rows = np.repeat(np.arange(len(reach)), [4 * each + 2 for each in reach])
         found = []
         for k, stretch in enumerate(self.stretches):
-            turned = clock.scale * stretch.phases(clock.delay_s).mean(axis=1, keepdims=True)
+            rotated = clock.scale * stretch.phases(clock.delay_s).mean(axis=1, keepdims=True)
             circle = 2.0 * np.pi / WINDOW_S * (stretch.time_s - stretch.time_s[0])[:, None]
             waves = []
             for order, each in zip(self.orders, reach, strict=True):
-                phase = order * turned + np.arange(-each, each + 1) * circle
+                phase = order * rotated + np.arange(-each, each + 1) * circle
                 waves += [np.cos(phase), np.sin(phase)]
             found.append(orthonormal(self._windows(k, np.hstack(waves)), OWN))
         return found
@@ -233,13 +233,13 @@ class LineFit:
         """
         found = []
         for k, stretch in enumerate(self.stretches):
-            turned, speed = stretch.phases(clock.delay_s), stretch.speeds(clock.delay_s)
+            rotated, speed = stretch.phases(clock.delay_s), stretch.speeds(clock.delay_s)
             parts = []
             for order in self.orders:
                 line_hz = order * clock.scale * speed / (2.0 * np.pi)
                 gain = (speed / self.reference) ** 2
                 gain = gain * low_passed(line_hz, float(self.corner_hz[axis, 0]))
-                phase = order * clock.scale * turned
+                phase = order * clock.scale * rotated
                 parts += [gain * np.cos(phase), gain * np.sin(phase)]
             white = signal.lfilter(self.filters[k][axis], 1.0, np.hstack(parts), axis=0)
             across = np.swapaxes(self.spaces[k], 1, 2)

@@ -58,7 +58,7 @@ def segment_power(
     hz: Array = np.fft.rfftfreq(length, 1.0 / stretch.rate_hz).astype(float)
     waves = np.fft.rfft(np.eye(length), axis=0) * window[:, 0]
     scale, delay_s = (1.0, 0.0) if clock is None else (clock.scale, clock.delay_s)
-    turned, speed = scale * stretch.phases(delay_s), scale * stretch.speeds(delay_s)
+    rotated, speed = scale * stretch.phases(delay_s), scale * stretch.speeds(delay_s)
     found, left = [], []
     for begin in range(0, len(stretch.values) - length + 1, length):
         part = slice(begin, begin + length)
@@ -69,13 +69,13 @@ def segment_power(
             above = hz >= min(low for low in lines_hz if low > MOTION_HZ) - BELOW_HZ
             rows = np.vstack([waves[above].real, waves[above].imag])
             clear = [k for k, low in zip(orders, lines_hz, strict=True) if low > MOTION_HZ]
-            phase = np.hstack([order * turned[part] for order in clear])
+            phase = np.hstack([order * rotated[part] for order in clear])
             space = orthonormal(rows @ np.hstack([np.cos(phase), np.sin(phase)]))
             both = np.vstack([seen[above].real, seen[above].imag])
             both -= space @ (space.T @ both)
             seen[above] = both[: above.sum()] + 1j * both[above.sum() :]
-            kept = ((rows - space @ (space.T @ rows)) ** 2).sum(axis=1)
-            share[above] = kept.reshape(2, -1).sum(axis=0) / size
+            stored = ((rows - space @ (space.T @ rows)) ** 2).sum(axis=1)
+            share[above] = stored.reshape(2, -1).sum(axis=0) / size
         found.append(np.abs(seen) ** 2)
         left.append(share)
     return np.array(found) * 2.0 / (stretch.rate_hz * size), np.array(left)
@@ -96,9 +96,9 @@ def whitener(stretch: ShakenStretch, clock: Clock | None, orders: Sequence[int])
     filters = []
     for lags in np.fft.irfft(0.5 * stretch.rate_hz * np.exp(smooth), axis=0).T:
         first = np.concatenate([[lags[0] * (1.0 + 1e-9)], lags[1:ORDER]])
-        kept = linalg.solve_toeplitz(first, lags[1 : ORDER + 1])
-        size = np.sqrt(first[0] - kept @ lags[1 : ORDER + 1])
-        filters.append(np.concatenate([[1.0], -kept]) / size)
+        stored = linalg.solve_toeplitz(first, lags[1 : ORDER + 1])
+        size = np.sqrt(first[0] - stored @ lags[1 : ORDER + 1])
+        filters.append(np.concatenate([[1.0], -stored]) / size)
     return np.array(filters)
 
 
@@ -108,8 +108,8 @@ def orthonormal(columns: Array, own: float = 1e-4) -> Array:
     Lines of rotors at the same speed, or that fold at half of the rate, are sums of others.
     """
     space, left = np.linalg.qr(columns)
-    kept = np.abs(np.diagonal(left, axis1=-2, axis2=-1)) > own * np.linalg.norm(columns, axis=-2)
-    return np.asarray(space * kept[..., None, :])
+    stored = np.abs(np.diagonal(left, axis1=-2, axis2=-1)) > own * np.linalg.norm(columns, axis=-2)
+    return np.asarray(space * stored[..., None, :])
 
 
 def folded(frequency_hz: Array, rate_hz: float) -> Array:

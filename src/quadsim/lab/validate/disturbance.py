@@ -65,8 +65,8 @@ def _means_before(
     gaps = np.cumsum(np.r_[0, bad])
     end = first[:, None] - block * np.arange(count)
     begin, end = np.maximum(end - block, 0), np.maximum(end, block)
-    turned = inertia * (flight.w_B[end] - flight.w_B[begin]) / flight.dt_s
-    means = (sums[end] - sums[begin] + turned) / block
+    rotated = inertia * (flight.w_B[end] - flight.w_B[begin]) / flight.dt_s
+    means = (sums[end] - sums[begin] + rotated) / block
     known = (first[:, None] >= block * np.arange(1, count + 1)) & (gaps[end] == gaps[begin])
     return np.where(known[..., None], means, np.nan)
 

@@ -206,11 +206,11 @@ def _smooth_attitude(
     """Attitudes of which the gyroscope gives what is quick."""
     steps = Rotation.from_rotvec(0.5 * (w_B[1:] + w_B[:-1]) * dt_s).as_quat()
     whole = np.empty((len(w_B), 4))
-    turned = Rotation.identity()
-    whole[0] = turned.as_quat()
+    rotated = Rotation.identity()
+    whole[0] = rotated.as_quat()
     for k, step in enumerate(steps):
-        turned = turned * Rotation.from_quat(step)
-        whole[k + 1] = turned.as_quat()
+        rotated = rotated * Rotation.from_quat(step)
+        whole[k + 1] = rotated.as_quat()
     integrated = Rotation.from_quat(whole)
     apart = (measured * integrated.inv()).as_quat()
     one = apart[len(apart) // 2 if by is None else 0]

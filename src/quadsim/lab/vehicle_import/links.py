@@ -123,10 +123,10 @@ def _tensor(values: dict[str, float]) -> Array:
 
 def _weigh(link: Link, mass_kg: float, inertial: Pose, inertia: Array) -> None:
     """Give a link its mass, the inertial frame being in the link's."""
-    turned = _rotation(link.pose @ inertial)
+    rotated = _rotation(link.pose @ inertial)
     link.mass_kg = mass_kg
     link.center_m = np.array((link.pose @ inertial).p_A)
-    link.inertia_kg_m2 = turned @ inertia @ turned.T
+    link.inertia_kg_m2 = rotated @ inertia @ rotated.T
     link.spin_kg_m2 = float(inertia[2, 2])
 
 

@@ -66,9 +66,9 @@ class Fence:
         x, y, z = p_W
         if params.radius_m:
             dx, dy = x - home[0], y - home[1]
-            away = math.hypot(dx, dy)
-            towards = (dx / away, dy / away, 0.0) if away > 0.0 else (1.0, 0.0, 0.0)
-            yield params.radius_m - away, towards
+            apart = math.hypot(dx, dy)
+            towards = (dx / apart, dy / apart, 0.0) if apart > 0.0 else (1.0, 0.0, 0.0)
+            yield params.radius_m - apart, towards
         if self._edges:
             sign = 1.0 if _is_inside(params.polygon_W_m, x, y) else -1.0
             rooms = []
@@ -92,9 +92,9 @@ class Fence:
         """What a point breaks, in words; empty inside."""
         params, home = self._params, self._home
         x, y, z = p_W
-        away = math.hypot(x - home[0], y - home[1])
-        if params.radius_m and away > params.radius_m:
-            return f"{away:.1f} m from home; the fence allows {params.radius_m:g}"
+        apart = math.hypot(x - home[0], y - home[1])
+        if params.radius_m and apart > params.radius_m:
+            return f"{apart:.1f} m from home; the fence allows {params.radius_m:g}"
         if self._edges and not _is_inside(params.polygon_W_m, x, y):
             return f"({x:.1f}, {y:.1f}) is outside the fence"
         if params.ceiling_m and z - home[2] > params.ceiling_m:

@@ -105,10 +105,10 @@ class Pilot:
             yaw_rate_radps: about the vertical.
         """
         flight, limits = self._flight, self._flight.params.assisted
-        wish = (forward_mps, left_mps, up_mps, yaw_rate_radps)
-        if refused := self._refusal(wish, (*STEERED, "assisted")):
+        request = (forward_mps, left_mps, up_mps, yaw_rate_radps)
+        if refused := self._refusal(request, (*STEERED, "assisted")):
             return refused
-        moved = any(wish)
+        moved = any(request)
         if flight.state != "assisted":
             if not moved:
                 flight.landing.at_ns = None  # somebody is there again
@@ -133,10 +133,10 @@ class Pilot:
             yaw_rate: about the vertical, in rad/s.
             thrust: collective specific thrust in m/s^2.
         """
-        wish = (roll, pitch, yaw_rate, thrust)
-        if refused := self._refusal(wish, ("manual",)):
+        request = (roll, pitch, yaw_rate, thrust)
+        if refused := self._refusal(request, ("manual",)):
             return refused
-        self._attitude, self._stick_ns = wish, self._flight.now_ns
+        self._attitude, self._stick_ns = request, self._flight.now_ns
         return None
 
     def _refusal(self, numbers: tuple[float, ...], states: tuple[str, ...]) -> str | None:
@@ -180,14 +180,14 @@ class Pilot:
             return (0, flight.ground_m, 0.0, 0.0, params.speed_mps)
         return (0, float(reference.held_m) - params.lowest_m, 0.0, 0.0, 0.0)
 
-    def _inside(self, wish: Sticks) -> Sticks:
+    def _inside(self, request: Sticks) -> Sticks:
         """A request, cut where it would lead across the fence."""
         flight, params = self._flight, self._flight.params.assisted
         if not flight.fence.bounds_anything:
-            return wish
+            return request
         yaw = float(self._assisteds[0].yaw)
         c, s = cos(yaw), sin(yaw)
-        forward, left, up, turn = wish
+        forward, left, up, turn = request
         v_W = (c * forward - s * left, s * forward + c * left, up)
         east, north, up = flight.fence.cut(
             flight.estimate.p_W, v_W, params.acceleration_mps2, params.timeout_s

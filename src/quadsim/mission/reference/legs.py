@@ -93,8 +93,8 @@ def plan_leg(
     leg.duration_s = duration_s
     for i in range(3):
         _plan_axis(leg.coefficients[i], p[i], v[i], a[i], goal_W[i], duration_s)
-    turned = yaw + wrap(goal_yaw - yaw)
-    _plan_axis(leg.coefficients[3], yaw, yaw_rate, 0.0, turned, duration_s)
+    rotated = yaw + wrap(goal_yaw - yaw)
+    _plan_axis(leg.coefficients[3], yaw, yaw_rate, 0.0, rotated, duration_s)
 
 
 @kernel

@@ -32,15 +32,15 @@ class Outlet(Generic[Said]):
         self._open(name)
 
     def _open(self, name: str) -> None:
-        said, node = self.said, self._node
+        stated, node = self.said, self._node
         self.name = name
         self._publisher = node.create_publisher(
-            message_class(said.type),
+            message_class(stated.type),
             name,
             qos.profile(
-                said.depth,
-                said.reliability == "reliable",
-                said.durability == "transient_local",
+                stated.depth,
+                stated.reliability == "reliable",
+                stated.durability == "transient_local",
             ),
             event_callbacks=node.publisher_events(name),
         )

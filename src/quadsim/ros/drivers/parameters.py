@@ -51,14 +51,14 @@ class FlightParameters:
         self._values: dict[str, float] = {}
         self._known: list[tuple[DriverParameter, str, Any]] = []
         for driver in drivers:
-            for said in driver.parameters:
-                if said.of and not set(said.of) & set(sent):
+            for rule in driver.parameters:
+                if rule.of and not set(rule.of) & set(sent):
                     continue
-                name = full(driver, said.node) if said.node else ""
+                name = full(driver, rule.node) if rule.node else ""
                 client = None
                 if name:
                     client = node.create_client(GetParameters, f"{name}/get_parameters")
-                self._known.append((said, name, client))
+                self._known.append((rule, name, client))
 
     def ask(self) -> None:
         """Ask again, when it is time."""
@@ -67,11 +67,11 @@ class FlightParameters:
         if now_s - self._asked_s < (AGAIN_S if every else ASK_S):
             return
         self._asked_s = now_s
-        for said, _, client in self._known:
+        for rule, _, client in self._known:
             if client is not None and client.service_is_ready():
-                request = GetParameters.Request(names=[said.name])
+                request = GetParameters.Request(names=[rule.name])
                 future = client.call_async(request)
-                future.add_done_callback(lambda done, name=said.name: self._take(name, done))
+                future.add_done_callback(lambda done, name=rule.name: self._take(name, done))
 
     def _take(self, name: str, done: Any) -> None:
         answer = done.result()
@@ -81,14 +81,14 @@ class FlightParameters:
     def judge(self) -> tuple[int, str]:
         """0 in order, 1 not known, 2 no flight; and why."""
         unread = []
-        for said, name, _ in self._known:
-            value = self._values.get(said.name, math.nan)
-            if not math.isnan(value) and not said.allows(value):
+        for rule, name, _ in self._known:
+            value = self._values.get(rule.name, math.nan)
+            if not math.isnan(value) and not rule.allows(value):
                 return 2, (
-                    f"{said.name} of the flight controller is {value:g}; allowed: {said.allowed}:"
-                    f" {said.why}"
+                    f"{rule.name} of the flight controller is {value:g}; allowed: {rule.allowed}:"
+                    f" {rule.why}"
                 )
             if math.isnan(value):
                 whence = f"could not be read from {name}" if name else "cannot be read by this link"
-                unread.append(f"{said.name} {whence}; see that it is {said.allowed}")
+                unread.append(f"{rule.name} {whence}; see that it is {rule.allowed}")
         return (1, "; ".join(unread)) if unread else (0, "")

@@ -93,16 +93,16 @@ class Services:
         self.obeys: bool | None = None
         for driver in drivers:
             for ours in {service.ours: None for service in driver.services}:
-                said = [(driver, service) for service in driver.services if service.ours == ours]
-                self._services.setdefault(ours, said)
+                stated = [(driver, service) for service in driver.services if service.ours == ours]
+                self._services.setdefault(ours, stated)
         self._lost = {
-            ours: next(filter(None, (lost_service(service) for _, service in said)), "")
-            for ours, said in self._services.items()
+            ours: next(filter(None, (lost_service(service) for _, service in stated)), "")
+            for ours, stated in self._services.items()
         }
         strange = [
             self._lost[ours]
-            for ours, said in self._services.items()
-            if all(is_installed(service.type) for _, service in said)
+            for ours, stated in self._services.items()
+            if all(is_installed(service.type) for _, service in stated)
         ]
         for line in dict.fromkeys(filter(None, strange)):
             node.get_logger().error(line)
@@ -116,8 +116,8 @@ class Services:
                 (Trigger, "land", self._on_land),
             ):
                 node.create_service(kind, f"vehicle/{name}", asked, callback_group=group)
-        for ours, said in self._services.items():  # known by the time they are asked
-            for driver, service in said if not self._lost[ours] else ():
+        for ours, stated in self._services.items():  # known by the time they are asked
+            for driver, service in stated if not self._lost[ours] else ():
                 self._client(service.type, full(driver, service.name))
 
     @property
@@ -125,8 +125,8 @@ class Services:
         """What is offered by which types of services."""
         return [
             (f"vehicle/{ours}", service.type)
-            for ours, said in self._services.items()
-            for _, service in said
+            for ours, stated in self._services.items()
+            for _, service in stated
         ]
 
     def _on_state(self, message: Any) -> None:
@@ -210,9 +210,9 @@ class Services:
         if answer is None:
             response.message = f"{name} has not answered within {ANSWER_S:g} s"
             return
-        said = message_field(answer, service.answer) if service.answer else True
-        response.success = said is True or (said == 0 and not isinstance(said, bool))
-        told = f"{service.answer}={said}" if service.answer else "answered"
+        stated = message_field(answer, service.answer) if service.answer else True
+        response.success = stated is True or (stated == 0 and not isinstance(stated, bool))
+        told = f"{service.answer}={stated}" if service.answer else "answered"
         response.message = f"{name}: {getattr(answer, 'message', '') or told}"
         self._node.get_logger().info(f"{ours}: {response.message}")
 

@@ -193,16 +193,16 @@ class RunningGraph(Generic[W]):
         """
         if not self.wait(client.service_is_ready, within_s):
             raise FlightError(f"nobody offers {client.srv_name}")
-        deadline, said = time.monotonic() + within_s, "no answer"
+        deadline, stated = time.monotonic() + within_s, "no answer"
         while time.monotonic() < deadline:
             future = client.call_async(request)
             if self.wait(future.done, ASK_AGAIN_S):
                 answer = future.result()
                 if answer.success:
                     return
-                said = answer.message
+                stated = answer.message
                 self.wait(lambda: False, 0.2)
-        raise FlightError(f"{client.srv_name}: {said}")
+        raise FlightError(f"{client.srv_name}: {stated}")
 
     def collect(self) -> None:
         """Wait for a last report of every node."""
@@ -355,11 +355,11 @@ class Supervisor:
 
     def _why(self, namespace: str) -> str:
         """Why a vehicle's mission is not over, as its autopilot or the swarm last stated."""
-        said = self._watcher.report(self._heights).values
+        stated = self._watcher.report(self._heights).values
         key = f"unfinished {namespace.strip('/')}"
-        if key not in said:
-            said, key = self._watcher.report(f"{namespace}/autopilot").values, "unfinished"
-        return said.get(key, "its autopilot did not say why")
+        if key not in stated:
+            stated, key = self._watcher.report(f"{namespace}/autopilot").values, "unfinished"
+        return stated.get(key, "its autopilot did not say why")
 
     def _note_unfinished(self) -> None:
         outcome, finished = self.outcome, self._watcher.finished

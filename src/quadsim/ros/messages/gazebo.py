@@ -259,7 +259,7 @@ class FixConversion:
         assert self._waiting is not None
         stamp_ns, payload = self._waiting
         self._waiting = None
-        v_W = min(self._odometries, key=lambda kept: abs(kept[0] - stamp_ns))[1]
+        v_W = min(self._odometries, key=lambda stored: abs(stored[0] - stamp_ns))[1]
         noise_W = np.multiply(self._sigma_mps, self._generator.standard_normal(3))
         sample = {"v_W": v_W + noise_W, "v_variance": np.square(self._sigma_mps)}
         return payload, self._velocities.payload(sample, stamp_ns)

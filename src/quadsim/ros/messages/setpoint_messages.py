@@ -48,8 +48,8 @@ def read_rates_setpoint(message: MultiDOFJointTrajectory) -> ThrustSetpoint:
         raise MessageError("a rate or the thrust is not finite")
     q_WB = LEVEL
     if point.transforms:
-        said = point.transforms[0].rotation
-        q_WB = (said.w, said.x, said.y, said.z)
+        stated = point.transforms[0].rotation
+        q_WB = (stated.w, stated.x, stated.y, stated.z)
     return ThrustSetpoint(RATES, q_WB, w_B, thrust)
 
 

@@ -373,9 +373,9 @@ class AutopilotNode(QuadsimNode):
             self._attitude.publish(self._attitude_messages.payload(self._command))
         if self.manager.has_reference:
             self._reference.publish(self._where.payload(self._setpoint, stamp_ns))
-            wish = self._wish.payload(self._setpoint, stamp_ns)
-            self._commands.own.append(wish)
-            self._velocity.publish(wish)
+            request = self._wish.payload(self._setpoint, stamp_ns)
+            self._commands.own.append(request)
+            self._velocity.publish(request)
         waiting = self.manager.state == "disarmed" and not self.manager.finished
         if self._auto_start and waiting and self.manager.arm() is None:
             self.manager.start()

@@ -332,27 +332,27 @@ class GuardNode(QuadsimNode):
     def _step(self, now_ns: int) -> None:
         self._stepped_ns = now_ns
         self._look_for_rivals()
-        said = self._said = self._guard.step(now_ns)
-        if said.send:
+        stated = self._said = self._guard.step(now_ns)
+        if stated.send:
             stamp_ns = self._stamp_ns + now_ns - self._came_ns
             self._sent_ns = max(stamp_ns, self._sent_ns + 1)
-            self._publish(said)
+            self._publish(stated)
         self._neighbours.tell(now_ns)
-        if said.margin_m < self._least_m:
-            self._least_m = said.margin_m
-        for event in said.events:
+        if stated.margin_m < self._least_m:
+            self._least_m = stated.margin_m
+        for event in stated.events:
             self._tell(event.level, event.words)
-        if said.land:
+        if stated.land:
             self._ask_to_land(now_ns)
 
-    def _publish(self, said: GuardOutput) -> None:
+    def _publish(self, stated: GuardOutput) -> None:
         """Send what passes: a setpoint, or a velocity."""
-        if said.setpoint is not None:
-            made = make_setpoint(said.setpoint, self._sent_ns)
-            self._setpoints[said.setpoint.kind].publish(made)
+        if stated.setpoint is not None:
+            made = make_setpoint(stated.setpoint, self._sent_ns)
+            self._setpoints[stated.setpoint.kind].publish(made)
             return
         self._command.publish(
-            self._template.payload(self._sent_ns, v=said.v_W, w=(0.0, 0.0, said.yaw_rate_radps))
+            self._template.payload(self._sent_ns, v=stated.v_W, w=(0.0, 0.0, stated.yaw_rate_radps))
         )
 
     def _tell(self, level: int, words: str) -> None:
@@ -420,26 +420,26 @@ class GuardNode(QuadsimNode):
 
     def health(self) -> tuple[int, str, dict[str, Any]]:
         """State and reason, margins and times; an error where it brakes or lands."""
-        said = self._said
-        if said is None:
+        stated = self._said
+        if stated is None:
             return 0, "no pose", {}
         values: dict[str, Any] = {
-            "state": said.state,
-            "reason": said.reason,
-            "margin_m": float(said.margin_m),
+            "state": stated.state,
+            "reason": stated.reason,
+            "margin_m": float(stated.margin_m),
             "margin_least_m": float(self._least_m),
-            "clearance_m": float(said.clearance_m),
+            "clearance_m": float(stated.clearance_m),
             "offboard": {None: "nobody says", True: "yes", False: "no"}[self._guard.offboard],
-            "pose_age_ms": 1e3 * said.latency_s,
+            "pose_age_ms": 1e3 * stated.latency_s,
             "wishes_from": self.count_publishers(topics.COMMAND_VELOCITY.name),
         }
         self._least_m = np.inf
         if self._handled.count:
             median, most = map(self._handled.percentile_ms, (50.0, 99.0))
             values |= {"handled_ms": median, "handled_99_ms": most}
-        rivals = "" if self._rivals in said.reason else self._rivals
-        words = [f"{said.state}: {said.reason}".rstrip(": "), rivals]
-        level = max(LEVELS.get(said.state, 0), int(bool(self._rivals)))
+        rivals = "" if self._rivals in stated.reason else self._rivals
+        words = [f"{stated.state}: {stated.reason}".rstrip(": "), rivals]
+        level = max(LEVELS.get(stated.state, 0), int(bool(self._rivals)))
         return level, "; ".join(filter(None, words)), values
 
 

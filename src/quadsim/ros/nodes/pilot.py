@@ -79,8 +79,8 @@ class Keypad:
             self._pressed.clear()
         elif key in STICKS:
             index, sign = STICKS[key]
-            for other, (stick, turned) in STICKS.items():
-                if stick == index and turned != sign:
+            for other, (stick, rotated) in STICKS.items():
+                if stick == index and rotated != sign:
                     self._pressed.pop(other, None)
             self._pressed[key] = now_s
         elif key in BUTTONS:

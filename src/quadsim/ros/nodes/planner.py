@@ -110,32 +110,32 @@ class PlannerNode(QuadsimNode):
             self._planner.take_shapes(stamp_ns, self._others.at(stamp_ns, within_s))
         v_W = pose["v_W"] if self._pose.has_velocity else self._track.v_W
         begun_s = time.perf_counter()
-        said = self._planner.step(
+        stated = self._planner.step(
             stamp_ns, tuple(pose["p_W"].tolist()), tuple(v_W.tolist()), yaw_of(quat(pose["q_WB"]))
         )
         if self._planner.plans != self._plans:
             self._plan_ms = 1e3 * (time.perf_counter() - begun_s)
-        if said.state != "idle":
-            w = (0.0, 0.0, said.yaw_rate_radps)
-            self._velocity.publish(self._template.payload(stamp_ns, v=said.v_W, w=w))
-        self._tell(said)
+        if stated.state != "idle":
+            w = (0.0, 0.0, stated.yaw_rate_radps)
+            self._velocity.publish(self._template.payload(stamp_ns, v=stated.v_W, w=w))
+        self._tell(stated)
 
-    def _tell(self, said: PlannerOutput) -> None:
+    def _tell(self, stated: PlannerOutput) -> None:
         """Publish the way when it was looked for anew, and the state when it changes."""
         before = self._summary()
-        self._said = said
+        self._said = stated
         changed = self._summary() != before
         if changed or self._planner.plans != self._plans:
             self._plans = self._planner.plans
-            path = make_path(said.path_W)
+            path = make_path(stated.path_W)
             path.header.stamp.sec, path.header.stamp.nanosec = divmod(self._stamp_ns, 10**9)
             self._path.publish(path)
             self._markers.publish(
                 make_plan_markers(
-                    said.path_W,
+                    stated.path_W,
                     self._planner.goals_W,
-                    said.state,
-                    said.reason,
+                    stated.state,
+                    stated.reason,
                     self._pose.record["p_W"],
                 )
             )
@@ -147,12 +147,12 @@ class PlannerNode(QuadsimNode):
 
     def _summary(self) -> tuple[int, str, dict[str, Any]]:
         """Level, state and what there is to say of it."""
-        said = self._said
-        if said is None:
+        stated = self._said
+        if stated is None:
             return 0, "no pose", {}
-        stands = said.state == "blocked" or said.reason == NO_SCAN
-        reason = said.reason if stands else ""  # what else makes it slow changes all the time
-        return int(stands), said.state, {"reason": reason, "goals": len(self._planner.goals_W)}
+        stands = stated.state == "blocked" or stated.reason == NO_SCAN
+        reason = stated.reason if stands else ""  # what else makes it slow changes all the time
+        return int(stands), stated.state, {"reason": reason, "goals": len(self._planner.goals_W)}
 
     def _say_status(self) -> None:
         level, state, values = self._summary()

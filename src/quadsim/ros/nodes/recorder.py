@@ -153,11 +153,11 @@ class RecorderNode(QuadsimNode):
         """Write one message, if it is to be recorded, behind the time that it may tell."""
         if time_of is not None:
             self._advance(name, partial(time_of, payload))
-        kept = self._kept.get(name)
+        stored = self._kept.get(name)
         stamp_ns = self._time_ns if self._simulated else came_ns
         if name.endswith(topics.MISSION_STATUS.name):
             self._note_armed(name, payload)
-        if kept is None or not kept.keeps(stamp_ns):
+        if stored is None or not stored.keeps(stamp_ns):
             return
         write = partial(self._bag.add, name, type_name, offered, stamp_ns, payload)
         if name in self._latched or not self._rests(stamp_ns):

@@ -254,8 +254,8 @@ class StandInNode(QuadsimNode):
         for command in self._side.commands.receive(now_ns):
             if self._offboard:
                 self._obey(command)
-        for said in self._side.poses.receive(now_ns):
-            self._publish(said)
+        for stated in self._side.poses.receive(now_ns):
+            self._publish(stated)
 
     @property
     def _ended(self) -> bool:
@@ -291,16 +291,16 @@ class StandInNode(QuadsimNode):
         if is_due:
             self._show_truth()
 
-    def _publish(self, said: Telemetry) -> None:
+    def _publish(self, stated: Telemetry) -> None:
         """A pose has come through the link: the driver states it."""
-        stamp_ns = self._begun_ns + said.stamp_ns
+        stamp_ns = self._begun_ns + stated.stamp_ns
         estimate = self._estimate
-        estimate["p_W"][:], estimate["v_W"][:] = said.p_W, said.v_W
-        estimate["q_WB"][:], estimate["stamp_ns"] = said.q_WB, stamp_ns
+        estimate["p_W"][:], estimate["v_W"][:] = stated.p_W, stated.v_W
+        estimate["q_WB"][:], estimate["stamp_ns"] = stated.q_WB, stamp_ns
         payload = self._odometry_writer.payload()
         self._odometry.publish(payload)
         self._latency.asked(stamp_ns, time.monotonic_ns())
-        self._pose.publish(self._pose_writer(stamp_ns, said.p_W, said.q_WB))
+        self._pose.publish(self._pose_writer(stamp_ns, stated.p_W, stated.q_WB))
 
     def _show_truth(self) -> None:
         """Truth and the others, as of now."""

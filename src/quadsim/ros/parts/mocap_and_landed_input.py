@@ -48,11 +48,11 @@ class Standing:
         """Whether somebody reports it."""
         return bool(self._standing["said"][0])
 
-    def tell(self, said: bool) -> None:
+    def tell(self, stated: bool) -> None:
         """Take what somebody reports of it."""
-        if said != self.said:
+        if stated != self.said:
             self._standing[:] = np.zeros(1, STANDING)
-            self._standing["said"] = int(said)
+            self._standing["said"] = int(stated)
 
     def holds(self, stamp_ns: int, f_S: Any, w_S: Any) -> bool:
         """Take an IMU sample; true ten times a second while the vehicle stands."""

@@ -110,8 +110,8 @@ class VehicleCommands:
         if payload in self.own:
             return
         self._refuse_stale(stamp_of(payload))
-        wish = read_velocity_command(payload, self.odometry.q_WB)
-        self._obey(self.manager.command_velocity(*wish))
+        request = read_velocity_command(payload, self.odometry.q_WB)
+        self._obey(self.manager.command_velocity(*request))
 
     def _on_trajectory(self, message: Any) -> None:
         points, begin_ns = read_trajectory_command(message)

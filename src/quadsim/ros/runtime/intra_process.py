@@ -125,8 +125,8 @@ class Handing:
     def connect(self) -> None:
         """All nodes are made: let them hear each other."""
         wishes, self._wishes = self._wishes or [], None
-        for wish in wishes:
-            self.listen(*wish)
+        for request in wishes:
+            self.listen(*request)
 
     def close(self) -> None:
         """Hand over no more: the nodes are about to be destroyed."""

@@ -110,30 +110,30 @@ class Resets:
         # Loaded here because a sensor node needs the code of scenarios at a reset only.
         graph = import_module("quadsim.ros.graph.graph")
         scenarios = import_module("quadsim.sim.scenario")
-        said = graph.said_of(scenarios.load_scenario(self._scenario, **self._overrides))
-        if self._executable not in said:
+        stated = graph.said_of(scenarios.load_scenario(self._scenario, **self._overrides))
+        if self._executable not in stated:
             raise InputError(f"{self._scenario}: has no {self._executable} any more")
-        return said[self._executable]
+        return stated[self._executable]
 
     def _read_again(self) -> bool:
         """Set what the files say otherwise than before; False leaves all as it was."""
         node = self._node
         try:
-            said = self._read()
+            stated = self._read()
         except InputError as error:
             return self._refuse(str(error))
         new = [
             name
-            for name, value in said.items()
+            for name, value in stated.items()
             if name in self._said and value != self._said[name] and node.has_parameter(name)
         ]
-        kept = [name for name in new if value_of(node, name) != self._said[name]]
+        stored = [name for name in new if value_of(node, name) != self._said[name]]
         fixed = [
-            name for name in new if node.describe_parameter(name).read_only and name not in kept
+            name for name in new if node.describe_parameter(name).read_only and name not in stored
         ]
-        changed = [name for name in new if name not in (*kept, *fixed)]
+        changed = [name for name in new if name not in (*stored, *fixed)]
         if changed:
-            new_values = [_parameter(name, said[name]) for name in changed]
+            new_values = [_parameter(name, stated[name]) for name in changed]
             self._reading = True
             try:
                 result = node.set_parameters_atomically(new_values)
@@ -142,11 +142,11 @@ class Resets:
             if not result.successful:
                 return self._refuse(result.reason)
         # what could not change is told again at the next reset
-        self._said = {**self._said, **{name: said[name] for name in (*changed, *kept)}}
+        self._said = {**self._said, **{name: stated[name] for name in (*changed, *stored)}}
         if fixed:
             self._say(WARN, f"{', '.join(fixed)}: changes with a restart of the graph only")
-        if kept:
-            self._say(OK, f"stays as given, not as the files say: {', '.join(kept)}")
+        if stored:
+            self._say(OK, f"stays as given, not as the files say: {', '.join(stored)}")
         if changed:
             self._say(OK, f"read again: {', '.join(changed)}")
         return True

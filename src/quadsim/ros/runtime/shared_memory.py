@@ -79,8 +79,8 @@ def _remove(path: Path) -> bool:
         path.unlink()
     except OSError:  # another user's
         return False
-    beside = [Path(f"{path}{end}") for end in _LOCKS]
-    for other in (*beside, path.with_name(f"sem.{path.name}_mutex")):
+    alongside = [Path(f"{path}{end}") for end in _LOCKS]
+    for other in (*alongside, path.with_name(f"sem.{path.name}_mutex")):
         with suppress(OSError):
             other.unlink()
     return True

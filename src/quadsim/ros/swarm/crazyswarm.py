@@ -203,8 +203,8 @@ class Crazyswarm:
             pose.header.frame_id, odometry.header.frame_id = WORLD, robot.name
             pose.header.stamp = odometry.header.stamp = stamp
             put_xyz(pose.pose.position, estimate.p_W)
-            turned = pose.pose.orientation
-            turned.w, turned.x, turned.y, turned.z = estimate.q_WB.tolist()
+            rotated = pose.pose.orientation
+            rotated.w, rotated.x, rotated.y, rotated.z = estimate.q_WB.tolist()
             odometry.pose.pose = pose.pose
             put_xyz(odometry.twist.twist.linear, estimate.v_W)
             moved[robot.name] = (estimate.p_W, estimate.q_WB)

@@ -135,9 +135,9 @@ def shape_distance(
 ) -> Surface:
     """Signed distance to one bounded shape, and the outward normal in the world."""
     poses, size = shapes.poses, three_of(shapes.sizes, row, 0)
-    away = subtract(p_W, three_of(poses, row, 0))
+    apart = subtract(p_W, three_of(poses, row, 0))
     x, y, z = three_of(poses, row, 3), three_of(poses, row, 6), three_of(poses, row, 9)
-    p = (dot(x, away), dot(y, away), dot(z, away))
+    p = (dot(x, apart), dot(y, apart), dot(z, apart))
     kind = shapes.kinds[row, 0]
     if kind == MESH:
         distance, normal = mesh_distance(meshes, shapes.kinds[row, 1], p, reach_m)

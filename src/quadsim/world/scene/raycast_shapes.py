@@ -94,9 +94,9 @@ def triangle_hit(
     determinant = dot(edge_1, p)
     if determinant == 0.0:
         return math.inf, 0.0
-    away = subtract(origin, corner)
-    u = dot(away, p) / determinant
-    q = cross(away, edge_1)
+    apart = subtract(origin, corner)
+    u = dot(apart, p) / determinant
+    q = cross(apart, edge_1)
     v = dot(direction, q) / determinant
     distance = dot(edge_2, q) / determinant
     inside = u >= -EDGE_OVERLAP and v >= -EDGE_OVERLAP and u + v <= 1.0 + EDGE_OVERLAP

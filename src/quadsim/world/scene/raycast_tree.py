@@ -181,9 +181,9 @@ def shape_hit(
 ) -> tuple[float, float]:
     """Distance and cosine of incidence on one shape; (inf, 0) for none, (0, 1) from inside."""
     poses, size = shapes.poses, three_of(shapes.sizes, row, 0)
-    away = subtract(origin_W, three_of(poses, row, 0))
+    apart = subtract(origin_W, three_of(poses, row, 0))
     x, y, z = three_of(poses, row, 3), three_of(poses, row, 6), three_of(poses, row, 9)
-    origin = (dot(x, away), dot(y, away), dot(z, away))
+    origin = (dot(x, apart), dot(y, apart), dot(z, apart))
     direction = (dot(x, direction_W), dot(y, direction_W), dot(z, direction_W))
     kind = shapes.kinds[row, 0]
     if kind == MESH:

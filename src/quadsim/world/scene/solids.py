@@ -46,8 +46,8 @@ def _turned(profile: Sequence[Point], scale: Vec3) -> Mesh:
     points = np.empty((len(profile), SIDES, 3))
     points[..., :2], points[..., 2] = r[:, None, None] * circle, z[:, None]
     points *= scale
-    beside = np.roll(points, -1, axis=1)
-    a, b, c, d = points[:-1], beside[:-1], beside[1:], points[1:]
+    alongside = np.roll(points, -1, axis=1)
+    a, b, c, d = points[:-1], alongside[:-1], alongside[1:], points[1:]
     return _closed(np.array([[a, b, c], [a, c, d]]).transpose(0, 2, 3, 1, 4).reshape(-1, 3, 3))
 
 
@@ -126,5 +126,5 @@ def sheet_of(terrain: Heightmap) -> Mesh:
 
 
 def _closed(triangles_m: NDArray[np.float64]) -> Mesh:
-    kept = triangles_m[~is_sliver(triangles_m)]
-    return Mesh(np.ascontiguousarray(kept), closed=True)
+    stored = triangles_m[~is_sliver(triangles_m)]
+    return Mesh(np.ascontiguousarray(stored), closed=True)

@@ -167,7 +167,7 @@ class GeometryReader:
             raise place.error(f"<size> {size}; allowed: > 0")
         with naming(place):
             if math.hypot(*pose_W.q_AB[1:]) > 1e-9:
-                turned = read_heightmap_file(path, size, (x, y, z))
-                return Obstacle(", ".join(place.inside[1:]), sheet_of(turned), pose_W)
+                rotated = read_heightmap_file(path, size, (x, y, z))
+                return Obstacle(", ".join(place.inside[1:]), sheet_of(rotated), pose_W)
             center = (pose_W.p_A[0] + x, pose_W.p_A[1] + y, pose_W.p_A[2] + z)
             return read_heightmap_file(path, size, center)
