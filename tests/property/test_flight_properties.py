@@ -32,7 +32,6 @@ PARAMS = FlightParams(
     failsafe=FailsafeParams(hold_s=1.0, command_land_s=1.0),
     manual=ManualParams(allowed=True),
     arrival_timeout_s=0.5,
-    touchdown_s=0.1,
 )
 
 
@@ -44,6 +43,7 @@ def short_times():
         patch.setattr(states, "SPOOL_DOWN_S", 0.1)
         patch.setattr(detours, "RECOVERY_S", 1.0)
         patch.setattr(detours, "ESTIMATE_RETURN_S", 0.2)
+        patch.setattr(landing, "TOUCHDOWN_S", 0.1)
         patch.setattr(landing, "ESTIMATE_RETURN_S", 0.2)
         yield
 

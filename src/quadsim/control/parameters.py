@@ -338,7 +338,6 @@ class FlightParams:
     landing_speed_mps: Annotated[
         float, Spec("speed of the descent onto the ground", "m/s", gt=0.0, le=3.0)
     ] = 0.6
-    touchdown_s: Annotated[float, Spec("time both must hold", "s", gt=0.0, le=10.0)] = 0.7
 
 
 @dataclass(frozen=True)

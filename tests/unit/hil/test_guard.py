@@ -16,10 +16,11 @@ from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.hil.guard.emergency import LAND_SINK_MPS
 from quadsim.hil.guard.guard import RECOVER_S, Guard, GuardOutput, GuardParams, Shape
+from quadsim.hil.guard.parameters import PERIOD_S
 from quadsim.hil.guard.pose import PoseWatch
 
 PARAMS = load(GuardParams, find("guards", "default"))
-STEP_S = PARAMS.watch.period_s
+STEP_S = PERIOD_S
 HEIGHT_M = 1.5
 NAN = np.full(3, math.nan)
 
@@ -311,7 +312,7 @@ def test_without_a_pose_it_stands_within_the_stated_way_and_time_and_lands(
     k -= round(mass.pose_s / 0.005)
     v = float(np.linalg.norm(flight.v_W[k]))
     assert v == pytest.approx(speed_mps, abs=0.01)
-    latency_s = PARAMS.watch.pose_stale_s + PARAMS.watch.period_s + PARAMS.vehicle.latency_s
+    latency_s = PARAMS.watch.pose_stale_s + PERIOD_S + PARAMS.vehicle.latency_s
     landing = next(i for i, output in enumerate(flight.outputs) if output.land)
     level = np.linalg.norm(flight.v_W[:, :2], axis=1)
     stands = k + int(np.argmax(level[k:] < 0.05))

@@ -14,6 +14,7 @@ from scipy.optimize import linprog, minimize
 from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.hil.guard.guard import Guard, GuardParams
+from quadsim.hil.guard.parameters import PERIOD_S
 from quadsim.hil.guard.reaches import MOST_POINTS, Neighbours, growth_mps, separation
 
 PARAMS = load(GuardParams, find("guards", "default"))
@@ -86,7 +87,7 @@ def test_each_has_its_half_of_the_gap_less_what_may_have_grown():
     fastest = math.hypot(limits.speed_max_mps, limits.climb_max_mps)
     growth = fastest * (1.0 + level / vehicle.brake_mps2) + level * vehicle.latency_s
     halves = neighbours.halves(10**9 + 50_000_000, HERE_W, STANDS, 0.1)
-    free_m = 10.0 - APART_M - growth * (0.05 + PARAMS.watch.period_s)
+    free_m = 10.0 - APART_M - growth * (0.05 + PERIOD_S)
     np.testing.assert_allclose(halves.normal_W, [[1.0, 0.0, 0.0]], atol=1e-9)
     assert halves.bound_m == pytest.approx([0.5 * free_m])
     assert halves.law_m == pytest.approx([0.5 * (free_m - 0.1)])
@@ -176,7 +177,7 @@ def test_one_that_comes_faster_leaves_less_of_the_gap():
     for neighbours in (own, theirs):
         assert neighbours.take("quad2", 10**9, 10**9, [(10.0, 0.0, Z)]) is None
         bounds.append(neighbours.halves(now_ns, HERE_W, STANDS, 0.0).bound_m[0])
-    age_s = 0.1 + PARAMS.watch.period_s
+    age_s = 0.1 + PERIOD_S
     assert bounds[0] - bounds[1] == pytest.approx(0.5 * 5.0 * age_s)
 
 

@@ -24,6 +24,7 @@ from quadsim.cli import main
 from quadsim.hil.guard.parameters import GuardParams
 from quadsim.hil.rehearsal.rehearsal import TAKEOFF_S, load_rehearsal
 from quadsim.hil.rehearsal.stand_in import StandIn, VehicleCommand
+from quadsim.hil.rehearsal.vehicle_side import DEAD_RECKONING_S
 from quadsim.lab.identify.brakes import (
     BrakeFlight,
     Brakes,
@@ -179,9 +180,7 @@ LINK_NS = 30_000_000
 def flown_stand_in(speeds: Sequence[float]) -> tuple[BrakeFlight, np.ndarray]:
     """The rehearsals' vehicle, 30 ms away in both directions; (M, 4) times and places of it."""
     rehearsal = load_rehearsal("pillars", seed=1)
-    vehicle = StandIn(
-        rehearsal.scenario, rehearsal.params.motion_capture, rehearsal.params.dead_reckoning_s
-    )
+    vehicle = StandIn(rehearsal.scenario, rehearsal.params.motion_capture, DEAD_RECKONING_S)
     begin_ns, leg_ns, tick_ns = round(TAKEOFF_S * 1e9), 4_000_000_000, 20_000_000
     poses, commands, truth = [], [], []
     under_way: deque[tuple[int, Vec3]] = deque()

@@ -316,7 +316,7 @@ class Guard:
     # ---- a step --------------------------------------------------------------------------------
 
     def step(self, now_ns: int) -> GuardOutput:
-        """The command of this moment; call it every ``watch.period_s``, and at each pose."""
+        """The command of this moment; call it every ``PERIOD_S``, and at each pose."""
         if self._now_ns is not None and now_ns < self._now_ns and self.enabled:
             self._tell(2, "the clock went back")
             self.disable()

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.base.compiled import Array, kernel
-from quadsim.hil.guard.parameters import FARTHEST_M, GuardParams
+from quadsim.hil.guard.parameters import FARTHEST_M, PERIOD_S, GuardParams
 
 #: Distance above and below over that to the side, for all vehicles (Preiss et al., above).
 HEIGHT_RATIO = 3.0
@@ -273,7 +273,7 @@ class Neighbours:
             theirs = (one.points_W - p_W) * self._metric
             nx, ny, nz, top, gap_m = separation(own, theirs)
             free_m = gap_m - params.keep_out_m - one.radius_m
-            grown_m = one.growth_mps * (one.age_s(now_ns) + params.watch.period_s)
+            grown_m = one.growth_mps * (one.age_s(now_ns) + PERIOD_S)
             # what may have grown since is no reason to be pushed away
             half_m, law_m = (
                 0.5 * min(max(free_m - grown_m - kept_m, 0.0), free_m) for kept_m in (0.0, margin_m)

@@ -88,8 +88,7 @@ class RehearsalFlight:
         self.rehearsal = rehearsal
         self.own = VehicleSide(rehearsal, rehearsal.scenario, rehearsal.scene)
         self.vehicle = self.own.vehicle
-        params = rehearsal.params
-        lidar = VirtualLidar(rehearsal.lidar, rehearsal.scene, rehearsal.seed, params.level_lidar)
+        lidar = VirtualLidar(rehearsal.lidar, rehearsal.scene, rehearsal.seed, level=True)
         self.side = HilSide(rehearsal.guard, rehearsal.planner, lidar, rehearsal.field.goal_W)
         self.events: list[Event] = []
         self._step_ns = round(1e9 / GUARD_RATE_HZ)

@@ -144,17 +144,8 @@ class RehearsalParams:
         tuple[float, float],
         Spec("gains over those of its autopilot's file: from, to", "1", ge=0.3, le=3.0),
     ] = (0.8, 1.1)
-    dead_reckoning_s: Annotated[
-        float,
-        Spec(
-            "it says its pose so long after it last heard of motion capture", "s", ge=0.0, le=60.0
-        ),
-    ] = 0.5
     guard: Annotated[str, Spec("a file of config/guards")] = "default"
     planner: Annotated[str, Spec("a file of config/planners")] = "default"
-    level_lidar: Annotated[
-        bool, Spec("the virtual lidar stays level, as one that exists nowhere can")
-    ] = True
     motion_capture: MotionCaptureParams = made(default_factory=MotionCaptureParams)
     pose_link: LinkParams = made(default_factory=LinkParams)
     command_link: LinkParams = made(default_factory=LinkParams)

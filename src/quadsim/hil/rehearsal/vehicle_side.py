@@ -22,6 +22,8 @@ from quadsim.sim.scenario import Scenario
 from quadsim.world.scene.movers import Movers
 from quadsim.world.scene.scene import Scene
 
+#: A vehicle reports its pose so long after it last heard of motion capture, s.
+DEAD_RECKONING_S = 0.5
 #: At which the vehicle reports its pose, Hz.
 POSE_RATE_HZ = 50.0
 #: A vehicle that is slower has arrived, m/s.
@@ -57,9 +59,7 @@ class VehicleSide:
                 firmware.rate,
             )  # fmt: skip
         try:
-            self.vehicle = StandIn(
-                scenario, params.motion_capture, params.dead_reckoning_s, self._flown
-            )
+            self.vehicle = StandIn(scenario, params.motion_capture, DEAD_RECKONING_S, self._flown)
         except BaseException:
             self.close()
             raise

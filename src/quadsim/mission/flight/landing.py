@@ -16,6 +16,8 @@ from quadsim.mission.flight.states import ERROR, LANDINGS, WARN
 if TYPE_CHECKING:
     from quadsim.mission.flight.flight import FlightManager
 
+#: Light thrust and small speed for so long are a touch-down, s.
+TOUCHDOWN_S = 0.7
 #: Thrust over the weight below which the ground carries it.
 TOUCHDOWN_THRUST = 0.75
 #: Vertical speed below which the vehicle stands, m/s.
@@ -120,13 +122,13 @@ class Landing:
 
     def is_down(self) -> bool:
         """Whether the ground has carried the vehicle for a while; without a motor, has met it."""
-        flight, params = self._flight, self._params
+        flight = self._flight
         light = flight.thrust < TOUCHDOWN_THRUST * GRAVITY_MPS2
         if not light or abs(flight.estimate.v_W[2]) > TOUCHDOWN_SPEED_MPS:
             self.light_ns = None
         elif self.light_ns is None:
             self.light_ns = flight.now_ns
-        wait_s = params.touchdown_s * (LONGER if self._is_high() else 1.0)
+        wait_s = TOUCHDOWN_S * (LONGER if self._is_high() else 1.0)
         if self.light_ns is not None and flight.since_s(self.light_ns) >= wait_s:
             return True
         return self.crippled and self._strikes()
@@ -136,7 +138,7 @@ class Landing:
         flight = self._flight
         if self.light_ns is None:
             return False
-        return not self._is_high() or flight.since_s(self.light_ns) >= self._params.touchdown_s
+        return not self._is_high() or flight.since_s(self.light_ns) >= TOUCHDOWN_S
 
     def _is_high(self) -> bool:
         """Whether it is well above the take-off, where the ground may be too."""

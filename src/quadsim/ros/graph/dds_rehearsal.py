@@ -78,7 +78,7 @@ def options_for(rehearsal: Rehearsal, folder: Path, bag: Path | None) -> HilOpti
         structure="sil",
         world=str(world_of(rehearsal, folder)),
         lidar=written("lidar", rehearsal.lidar, sensor="lidar"),
-        level=rehearsal.params.level_lidar,
+        level=True,
         guard=written("guard", rehearsal.guard),
         planner=written("planner", rehearsal.planner),
         others=tuple(topics_of[mover.name] for mover in movers if mover.ahead_s == 0.0),

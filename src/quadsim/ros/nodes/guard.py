@@ -22,6 +22,7 @@ from quadsim.base.parameters import load
 from quadsim.base.records import KINEMATICS
 from quadsim.hil.guard.emergency import Emergency
 from quadsim.hil.guard.guard import Guard, GuardOutput, GuardParams, Shape
+from quadsim.hil.guard.parameters import PERIOD_S
 from quadsim.hil.guard.setpoints import ATTITUDE, KINDS, POSITION, RATES
 from quadsim.ros.messages.cdr import MessageError, brief, deserialize, refuse, stamp_of
 from quadsim.ros.messages.commands import read_pose_command, read_velocity_command
@@ -78,7 +79,7 @@ class GuardNode(QuadsimNode):
         self._params = declare(self, load(GuardParams, find("guards", config)))
         self._guard: Guard | Emergency = Guard(self._params)
         self._failed: Exception | None = None  # what nobody expected
-        self._period_ns = round(self._params.watch.period_s * 1e9)
+        self._period_ns = round(PERIOD_S * 1e9)
         self._template = Template.of(topics.COMMAND_SAFE.type_name, "map")
         self._said: GuardOutput | None = None
         self._stamp_ns = self._came_ns = self._stepped_ns = self._sent_ns = 0
@@ -136,7 +137,7 @@ class GuardNode(QuadsimNode):
         self._land = self.create_client(Trigger, "vehicle/land")
         self.when_time_goes_back(self._on_time_back, "disabled; forgets what it has seen")
         self.be_alone()
-        self.wall_timer(0.5 * self._params.watch.period_s, self._watch)
+        self.wall_timer(0.5 * PERIOD_S, self._watch)
 
     def _take_setpoints(self) -> dict[str, Any]:
         """Listen to what else than velocities is asked for; publishers of what passes."""
