@@ -79,12 +79,10 @@ class Devices:
             self._imu = self._turned("imu", self._f_S), self._turned("imu", self._w_S)
         return self._imu
 
-    def field_B_T(self) -> Vec3 | None:
-        """A new magnetic field in B, T."""
-        sample = self.take("magnetometer")
-        if sample is None:
-            return None
-        return self._turned("magnetometer", sample["m_S"][0])
+    def vector_B(self, kind: str, name: str) -> Vec3 | None:
+        """A new vector of a device in B, such as a field in T."""
+        sample = self.take(kind)
+        return None if sample is None else self._turned(kind, sample[name][0])
 
     def _turned(self, kind: str, vector: NDArray[np.float64]) -> Vec3:
         """A vector out of a device's axes into B."""

@@ -194,9 +194,9 @@ class Px4:
             time.sleep(left_s)
 
     def _take_slow(self) -> None:
-        """Take what came from magnetometer, barometer and receiver."""
+        """Take what came from the slower devices."""
         devices = self._craft.devices
-        field_B_T = devices.field_B_T()
+        field_B_T = devices.vector_B("magnetometer", "m_S")
         if field_B_T is not None:
             self._field_frd_T, self._updated = flipped(field_B_T), self._updated | FIELD
         pressure_pa = devices.value("barometer", "pressure_pa")

@@ -21,7 +21,6 @@ from quadsim.geometry.geodesy import Datum
 from quadsim.sensors.barometer import BarometerParams
 from quadsim.sensors.gnss import GnssParams
 from quadsim.sensors.imu import ImuParams
-from quadsim.sensors.magnetometer import MagnetometerParams
 from quadsim.sensors.rangefinder import EchoParams
 
 #: Gazebo takes a smaller precision for none.
@@ -123,7 +122,7 @@ def imu_noise(params: ImuParams) -> dict[str, tuple[Noise, Noise, Noise]]:
     }
 
 
-def magnetometer_noise(params: MagnetometerParams) -> tuple[Noise, Noise, Noise]:
+def field_noise(params: Any) -> tuple[Noise, Noise, Noise]:
     """Noise of x, y, z in T."""
     x, y, z = (
         _stepped(

@@ -13,9 +13,9 @@ from quadsim.gazebo.noise import (
     Noise,
     barometer_noise,
     echo_noise,
+    field_noise,
     gnss_noise,
     imu_noise,
-    magnetometer_noise,
 )
 from quadsim.gazebo.xml import add_child, add_pose
 from quadsim.geometry.geodesy import Datum
@@ -99,7 +99,7 @@ def _imu(sensor: Element, params: Any, _: Datum) -> None:
 
 def _magnetometer(sensor: Element, params: Any, _: Datum) -> None:
     element = add_child(sensor, "magnetometer")
-    for axis, noise in zip(AXES, magnetometer_noise(params), strict=True):
+    for axis, noise in zip(AXES, field_noise(params), strict=True):
         _add_noise(add_child(element, axis), noise)
 
 

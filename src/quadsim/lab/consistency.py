@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 SCENARIOS = ("square", "figure_of_eight", "gps_outage")
 #: Suites with which the error-state filter flies these, and the vehicle where it is another than
 #: the scenario's: the vibration of ``phantom4`` is that vehicle's. Left out are those without
-#: errors, and those without the receiver or the magnetometer with which the filter starts.
+#: errors, and those without the receiver or the compass with which the filter starts.
 SUITES = (
     "default", "default_250hz", "default_1000hz", "swarm", "lidar", "fast_spin", "fcnd", "fcnd_gps",
     "phantom4", "thesis_devices", "thesis_devices_bad",

@@ -13,9 +13,9 @@ from quadsim.gazebo.noise import (
     Noise,
     barometer_noise,
     echo_noise,
+    field_noise,
     gnss_noise,
     imu_noise,
-    magnetometer_noise,
     wandering,
 )
 from quadsim.geometry.geodesy import Datum
@@ -91,7 +91,7 @@ def test_steps_are_rounded_where_gazebo_rounds_and_noise_where_it_does_not():
     noise = coarse["linear_acceleration"][0]
     assert (noise.kind, noise.precision) == ("gaussian_quantized", 8e-3)
     assert noise.stddev == pytest.approx(1e-3 * math.sqrt(500.0))
-    fine = magnetometer_noise(MagnetometerParams(step_T=3e-7, noise_sigma_T=(4e-7, 0.0, 0.0)))
+    fine = field_noise(MagnetometerParams(step_T=3e-7, noise_sigma_T=(4e-7, 0.0, 0.0)))
     assert [noise.precision for noise in fine] == [0.0, 0.0, 0.0]
     generator = np.random.Generator(np.random.PCG64(5))
     white = generator.normal(1e-5, 4e-7, 100_000)
@@ -142,7 +142,7 @@ def test_offsets_at_switch_on():
         BarometerParams(noise_sigma_pa=0.9, turn_on_sigma_pa=50.0, bias_pa=-3.0)
     )
     assert (pressure.stddev, pressure.bias_stddev, pressure.bias_mean) == (0.9, 50.0, -3.0)
-    field = magnetometer_noise(MagnetometerParams(hard_iron_T=(1e-6, 0.0, -2e-6)))
+    field = field_noise(MagnetometerParams(hard_iron_T=(1e-6, 0.0, -2e-6)))
     assert [noise.bias_mean for noise in field] == [1e-6, 0.0, -2e-6]
 
 
@@ -158,7 +158,7 @@ def test_an_ideal_device_has_no_noise():
     for noise in (
         *quiet["angular_velocity"],
         *quiet["linear_acceleration"],
-        *magnetometer_noise(load_device("magnetometer", "ideal_magnetometer")),
+        *field_noise(load_device("magnetometer", "ideal_magnetometer")),
         barometer_noise(load_device("barometer", "ideal_barometer")),
         *gnss_noise(load_device("gnss", "ideal_gnss"), Datum()).values(),
     ):

@@ -24,7 +24,7 @@ from quadsim.lab.sensor_check.experiments import (
 from quadsim.lab.sensor_check.figures import WANTED
 from quadsim.lab.sensor_check.imu_lines import passed_noise
 from quadsim.lab.sensor_check.lidar import LidarBench
-from quadsim.lab.sensor_check.rest import CHANNELS, plain_channels, rest
+from quadsim.lab.sensor_check.rest import channels_of, plain_channels, rest
 from quadsim.lab.sensor_check.rigs import PlainRig
 from quadsim.sensors import DEVICES, SENSORS
 from quadsim.sensors.barometer import BarometerParams
@@ -322,7 +322,7 @@ def test_a_sensor_without_a_rig_of_its_own_is_measured_by_its_tags():
     for figure in measured(plan, 0.999):
         assert figure.ok, figure
     (channel,) = plain_channels(params, bench, bench.run(params, "first", 1)[0])
-    known = next(CHANNELS["barometer"][0](params, bench, None))
+    known = next(channels_of("barometer")[0](params, bench, None))
     assert (channel.noise, channel.rounding) == (known.noise, known.rounding)
     assert channel.spread == known.spread
 

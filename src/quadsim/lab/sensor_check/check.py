@@ -26,12 +26,8 @@ FALSE_ALARM = 0.05
 
 #: How devices are shown on the bench; others as a :class:`PlainRig` does.
 RIGS: dict[str, type[Rig]] = {
-    "imu": ImuRig,
-    "gnss": GnssRig,
-    "magnetometer": MagnetometerRig,
-    "barometer": BarometerRig,
-    "rangefinder": RangefinderRig,
-    LIDAR: LidarRig,
+    rig.kind: rig
+    for rig in (ImuRig, GnssRig, MagnetometerRig, BarometerRig, RangefinderRig, LidarRig)
 }
 
 

@@ -109,6 +109,8 @@ class EchoRig(Rig):
 class RangefinderRig(EchoRig):
     """A range finder, which has a cone and a place."""
 
+    kind = "rangefinder"
+
     def probes(self, name: str) -> tuple[Probe, ...]:
         """As of all that hears echoes, and the place."""
         if name != "position_B_m":
@@ -162,6 +164,7 @@ class RangefinderRig(EchoRig):
 class LidarRig(EchoRig):
     """A lidar all of whose rays look straight down, at once."""
 
+    kind = "lidar"
     bench: LidarBench
     rounding = 1e-6
     given: ClassVar[dict[str, Any]] = {

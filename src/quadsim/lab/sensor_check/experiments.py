@@ -99,6 +99,7 @@ class Rig:
     """A device on its bench, and how each of its parameters is shown.
 
     Attributes:
+        kind: of the device; empty: of any.
         field: of the samples that holds the readings.
         rounding: of a reading less what is true, in its unit.
         always: parameters that every experiment keeps.
@@ -108,6 +109,7 @@ class Rig:
         clock_s: how finely times of publication are known.
     """
 
+    kind = ""
     field = ""
     rounding = 1e-12
     always: tuple[str, ...] = ()

@@ -202,15 +202,16 @@ def _errors(
     of the worst axis (a field that noise turns), or where counts are coarser than the noise: what
     is rounded off then goes with the motion.
     """
-    if kind not in ("gnss", "magnetometer", "rangefinder"):
+    fields = {*(samples.dtype.names or ())}
+    if not fields & {"p_W", "m_S", "range_m"}:
         return None
     R_WB = rotation_matrices(truth.q_WB)
-    if kind == "gnss":
+    if "p_W" in fields:
         return _gnss_errors(params, R_WB, samples, truth)
     state = np.zeros(1, SENSORS[kind].state)
     set_mount(state.view(np.recarray)[0], params.rotation_deg)
     R_WS = R_WB @ rotation_matrices(state["q_BS"])
-    if kind == "magnetometer":
+    if "m_S" in fields:
         if params.heading_sigma_rad > 0.0:
             return None
         return _field_errors(params, R_WS, np.array(environment.field_W_T()), samples)

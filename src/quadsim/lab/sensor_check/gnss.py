@@ -60,6 +60,7 @@ SKIES = 2000
 class GnssRig(Rig):
     """A receiver at rest over open ground."""
 
+    kind = "gnss"
     field = "p_W"
 
     def field_of(self, name: str) -> str:

@@ -176,15 +176,22 @@ def plain_channels(params: Any, bench: Bench, first: np.record) -> Iterator[Rest
         yield RestChannel(f"value {i + 1}", "", "values", i, noise, rounding, white)
 
 
-#: Kind to its channels, by its parameters, the bench, and its first sample, which says how the sky
-#: was drawn; and how many there are. Others have plain ones.
+#: First number of a sample to its channels, by parameters, bench, and first sample, which says how
+#: the sky was drawn; and how many there are. Others have plain ones.
 CHANNELS = {
-    "imu": (_imu_channels, 6),
-    "gnss": (_gnss_channels, 6),
-    "magnetometer": (_field_channels, 3),
-    "barometer": (_pressure_channel, 1),
-    "rangefinder": (_range_channel, 1),
+    "f_S": (_imu_channels, 6),
+    "p_W": (_gnss_channels, 6),
+    "m_S": (_field_channels, 3),
+    "pressure_pa": (_pressure_channel, 1),
+    "range_m": (_range_channel, 1),
 }
+
+
+def channels_of(kind: str) -> tuple[Callable[..., Iterator[RestChannel]], int]:
+    """What makes the channels of a kind of sensor, and how many there are."""
+    sample = SENSORS[kind].sample
+    first = [*(sample.names or ())][1]
+    return CHANNELS.get(first, (plain_channels, sample["values"].shape[0]))
 
 
 def _turned(params: Any, bench: Bench) -> tuple[Array, Array]:
@@ -259,7 +266,7 @@ def rest(
     count = round(3600.0 * hours * params.rate_hz)
     samples = bench.run(params, "rest", count, rest_truth(kind, params))
     found = []
-    for channel in CHANNELS.get(kind, (plain_channels,))[0](params, bench, samples[0]):
+    for channel in channels_of(kind)[0](params, bench, samples[0]):
         values = samples[channel.field]
         values = values if channel.axis is None else values[:, channel.axis]
         values = values[np.isfinite(values)]
@@ -271,8 +278,7 @@ def rest(
 def rest_intervals(kind: str, params: Any, hours: float) -> int:
     """How many intervals a rest compares, at most: octaves of each channel."""
     octaves = math.ceil(math.log2(max(2.0, 3600.0 * hours * params.rate_hz / 5.0)))
-    count = CHANNELS[kind][1] if kind in CHANNELS else SENSORS[kind].sample["values"].shape[0]
-    return octaves * count
+    return octaves * channels_of(kind)[1]
 
 
 def _edges(reach: float, rounding: float, mean: float) -> Array:

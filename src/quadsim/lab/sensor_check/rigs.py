@@ -60,6 +60,7 @@ class PlainRig(Rig):
 class ImuRig(Rig):
     """An IMU, pushed and turned; its sample is that of an instant."""
 
+    kind = "imu"
     given: ClassVar[dict[str, Any]] = {"sampling": "point"}
 
     def __init__(self, bench: Bench, params: Any) -> None:
@@ -156,6 +157,7 @@ class ImuRig(Rig):
 class MagnetometerRig(Rig):
     """A magnetometer, level or turned so that the field lies along an axis."""
 
+    kind = "magnetometer"
     field = "m_S"
     rounding = 1e-15
 
@@ -228,6 +230,7 @@ class MagnetometerRig(Rig):
 class BarometerRig(Rig):
     """A barometer, standing, in moving air, or rising."""
 
+    kind = "barometer"
     field = "pressure_pa"
     rounding = 1e-9
 

@@ -24,7 +24,7 @@ class FieldCheck:
 
     Args:
         expected_W_T: what the estimator believes, east, north, up; zero: not known.
-        rotation_deg: roll, pitch, yaw of the magnetometer's axes in ``base_link``.
+        rotation_deg: roll, pitch, yaw of the sensor's axes in ``base_link``.
     """
 
     def __init__(self, expected_W_T: Vec3, rotation_deg: Vec3) -> None:

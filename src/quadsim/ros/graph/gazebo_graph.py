@@ -29,6 +29,7 @@ from quadsim.geometry.rotation import to_euler
 from quadsim.ros.gazebo.figures import figures_of
 from quadsim.ros.graph.graph import NodeSpec, SimLaunch, prefixed
 from quadsim.ros.graph.vehicles import frame_prefix, vehicle_namespaces
+from quadsim.ros.runtime import topics
 from quadsim.sim.scenario import Scenario, ScenarioFile
 from quadsim.vehicle.start import standing_pose
 from quadsim.world.sdf.world_file import load_world
@@ -327,12 +328,13 @@ def _joints(scenario: Scenario, options: GazeboLaunch, world: str) -> list[NodeS
 
 
 def _field_W_T(scenario: Scenario, options: GazeboLaunch) -> Vec3:
-    """Magnetic field that the magnetometer is in.
+    """Magnetic field of the place.
 
     Harmonic and later look it up in tables of their own, by the place, whatever the world says.
     """
     environment = scenario.environment
-    if options.flies and "magnetometer" in options.lent and not options.fortress:
+    (measures_field,) = topics.MAGNETIC_FIELD.publishers
+    if options.flies and measures_field in options.lent and not options.fortress:
         environment = replace(
             environment, magnetic_field="model", magnetic_field_W_T=(0.0, 0.0, 0.0)
         )

@@ -253,7 +253,8 @@ def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[No
         executable: {**source, **said, **chosen.get(executable, {})}
         for executable, said in said_by_files.items()
     }
-    if "magnetometer" in parameters and "magnetometer" not in drivers.nodes:
+    (measures_field,) = topics.MAGNETIC_FIELD.publishers
+    if measures_field in parameters and measures_field not in drivers.nodes:
         # a real one: its field is that of the real place, not of the scenario's
         parameters["estimator"].pop("magnetic_field_W_T")
         parameters["estimator"] |= {"installation": "unknown"}
