@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
@@ -32,13 +34,14 @@ def reference_state(
     Raises:
         FlightError: no step is small enough.
     """
-    vehicle, params, environment, physics = fleet.model(0)
+    model: Any = fleet.model(0)
+    vehicle = model[0]
     size = ROTOR + fleet.rotor_count
 
     def rates(_: float, state: NDArray[np.float64]) -> NDArray[np.float64]:
         x, x_dot = np.zeros(STATE_SIZE), np.zeros(STATE_SIZE)
         x[:size] = state
-        derivative(x, (vehicle, params, environment, physics), x_dot)
+        derivative(x, model, x_dot)
         return x_dot[:size]
 
     start = np.array(vehicle.x[:size])

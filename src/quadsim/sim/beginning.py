@@ -10,8 +10,8 @@ from quadsim.geometry.rotation import quat
 from quadsim.geometry.vector import vec3
 from quadsim.sim.loop import LoopState, Setup
 from quadsim.vehicle.formalisms.formalisms import set_attitude
-from quadsim.vehicle.multirotor import hold, truth, wake
-from quadsim.vehicle.state import ROTOR, P, V
+from quadsim.vehicle.multirotor import find_surroundings, hold_air, write_kinematics
+from quadsim.vehicle.state import ROTOR, P, V, Workspace
 from quadsim.world.scene.scene import Scene
 
 #: Stamp of what is known before the first sample: 0 would say that there is nothing.
@@ -20,7 +20,11 @@ FIRST_NS = 1
 
 @kernel
 def begin_motion(
-    states: Records[LoopState], setups: Records[Setup], scene: Scene, motions: Records[Kinematics]
+    states: Records[LoopState],
+    setups: Records[Setup],
+    scene: Scene,
+    motions: Records[Kinematics],
+    work: Records[Workspace],
 ) -> None:
     """Put a vehicle that stands, switched on, into a motion; its rotors go on as they turn.
 
@@ -28,6 +32,7 @@ def begin_motion(
         states, setups: (1,) of the vehicle.
         scene: what it is in.
         motions: (1,) KINEMATICS, of which p_W, v_W, q_WB, w_B and the rotor speeds count.
+        work: (1,) working memory.
     """
     state, setup, motion = states[0], setups[0], motions[0]
     vehicle, physics = state.vehicle, setup.physics
@@ -43,11 +48,11 @@ def begin_motion(
     for i in range(x.size):
         vehicle.last_x[i] = x[i]
     vehicle.feet.reach_m, vehicle.feet.near = 0.0, 0  # nothing is known of its new place
-    model = (vehicle, setup.vehicle, setup.environment[0], physics)
-    wake(model, scene)
-    hold(model, 1.0)
+    model = (vehicle, setup.vehicle, setup.environment[0], physics, work[0])
+    find_surroundings(model, scene)
+    hold_air(model, 1.0)
     true = state.truth[0]
-    truth(model, state.stamp_ns, true)
+    write_kinematics(model, state.stamp_ns, true)
     state.imu[0].previous = true
     state.gnss[0].previous = true
     state.magnetometer[0].previous = true

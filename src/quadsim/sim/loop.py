@@ -72,10 +72,10 @@ from quadsim.sensors.rangefinder import RangefinderSlot, rangefinder_step
 from quadsim.sensors.slot import AnySlot, SensorWorld, deliver, sense
 from quadsim.vehicle import fleet
 from quadsim.vehicle.disturbances import DisturbanceTable
-from quadsim.vehicle.multirotor import Vehicle, hold, truth
+from quadsim.vehicle.multirotor import hold_air, write_kinematics
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
-from quadsim.vehicle.state import ROTOR
+from quadsim.vehicle.state import ROTOR, Vehicle, Workspace
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import Scene
 
@@ -224,6 +224,7 @@ class LoopArrays(NamedTuple):
             published; those that do not fit are not kept. Then those of the attitude device.
         linear: TIMELINE of the linear filter, if it is flown on: (N,), else (0,).
         attitude: their attitude devices, as many.
+        work: working memory of the vehicles, of which the first is used.
     """
 
     states: Records[LoopState]
@@ -236,6 +237,7 @@ class LoopArrays(NamedTuple):
     samples: SampleLogs
     linear: Any
     attitude: Any
+    work: Records[Workspace]
 
 
 @kernel
@@ -246,6 +248,7 @@ def move_vehicles(
     until_ns: int,
     white: Array,
     row: int,
+    work: Workspace,
 ) -> None:
     """Physics of every vehicle up to a stamp, under the oldest pending motor commands.
 
@@ -254,6 +257,7 @@ def move_vehicles(
         until_ns: the stamp.
         white: (N, rows, WIND_WHITE) standard normal numbers.
         row: of them, for this time.
+        work: working memory.
     """
     for i in range(states.shape[0]):
         state = states[i]
@@ -262,14 +266,14 @@ def move_vehicles(
     setup, environment = setups[0], setups[0].environment[0]
     fleet.move(
         states["vehicle"], setup.vehicle, environment, scene, setup.physics,
-        setups["disturbances"], states[0].stamp_ns, until_ns, white, row,
+        setups["disturbances"], states[0].stamp_ns, until_ns, white, row, work,
     )  # fmt: skip
     for i in range(states.shape[0]):
         state = states[i]
         state.stamp_ns = until_ns
-        model = (state.vehicle, setup.vehicle, environment, setup.physics)
-        hold(model, 1.0)
-        truth(model, until_ns, state.truth[0])
+        model = (state.vehicle, setup.vehicle, environment, setup.physics, work)
+        hold_air(model, 1.0)
+        write_kinematics(model, until_ns, state.truth[0])
 
 
 @kernel
@@ -563,7 +567,7 @@ def advance_vehicles(flight: LoopArrays, until_ns: int, tick_ns: int) -> None:
         tick_ns: length of the mission tick that begins now; 0: none begins, and there is no
             position-control step.
     """
-    states, setups, scene, use_truth, white, used, log, samples, linear, attitude = flight
+    states, setups, scene, use_truth, white, used, log, samples, linear, attitude, work = flight
     for i in range(states.shape[0]):
         state = states[i]
         begins = tick_ns > 0 and setups[i].outside != ALL_OUTSIDE
@@ -574,7 +578,7 @@ def advance_vehicles(flight: LoopArrays, until_ns: int, tick_ns: int) -> None:
             )  # fmt: skip
     while states[0].stamp_ns < until_ns:
         now_ns = states[0].stamp_ns + setups[0].imu_period_ns
-        move_vehicles(states, setups, scene, now_ns, white[WIND], used[0, WIND])
+        move_vehicles(states, setups, scene, now_ns, white[WIND], used[0, WIND], work[0])
         for i in range(states.shape[0]):
             used[i, WIND] += 1
             state, setup = states[i], setups[i]

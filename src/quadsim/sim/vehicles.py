@@ -33,7 +33,7 @@ from quadsim.sim.scenario import Scenario
 from quadsim.sim.start import ALIGNED
 from quadsim.vehicle.disturbances import pack_disturbances
 from quadsim.vehicle.start import look_anew, stand
-from quadsim.vehicle.state import P
+from quadsim.vehicle.state import WORKSPACE, P
 from quadsim.world.air.wind import white_width
 from quadsim.world.scene.scene import Scene
 
@@ -210,6 +210,7 @@ class Vehicles:
             for kind, model in {**SENSORS, ahrs.KIND: ahrs.MODEL}.items()
         }
         self.states: NDArray[np.record] = np.zeros(count, STATE)
+        self._work: NDArray[np.record] = np.zeros(1, WORKSPACE)
         filters = count if scenario.estimator.filter == LINEAR else 0
         self.linear: NDArray[np.record] = np.zeros(filters, TIMELINE)
         self.attitude: NDArray[np.record] = np.zeros(filters, dtype_of(ahrs.MODEL.slot))
@@ -224,6 +225,7 @@ class Vehicles:
         self._flight = LoopArrays(
             self.states, self.setups, scenario.scene, self.use_truth, self.noise.white,
             self.noise.used, self.logs, tuple(self.samples.values()), self.linear, self.attitude,
+            self._work,
         )  # fmt: skip
         self._ticks = ticks(self._flight, self._until_ns)
 
@@ -272,7 +274,7 @@ class Vehicles:
         count = len(self.states)
         if not start.is_standing:
             motion = start.motion(i, count, scenario.vehicle, environment, scene)
-            begin_motion(self.states[one], self.setups[one], scene, motion)
+            begin_motion(self.states[one], self.setups[one], scene, motion, self._work)
         self.attitude[one]["previous"] = self.states[one]["truth"]
         if start.estimate != ALIGNED:
             generator = stream(scenario.file.seed, name, "start")

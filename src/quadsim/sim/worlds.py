@@ -42,6 +42,7 @@ from quadsim.sim.scenario import Scenario
 from quadsim.sim.vehicles import Vehicles
 from quadsim.vehicle.contact.contact import CRASHES
 from quadsim.vehicle.faults import fault_words
+from quadsim.vehicle.state import WORKSPACE
 from quadsim.world.scene.scene import Scene, cast_ray
 
 Words = NDArray[np.uint64]
@@ -206,7 +207,8 @@ def step_worlds(
     """
     states: Any = flight.states
     setups: Any = flight.setups
-    _, _, scene, use_truth, white, used, log, samples, linear, attitude = flight
+    work: Any = flight.work
+    _, _, scene, use_truth, white, used, log, samples, linear, attitude, _ = flight
     for world in range(first, last):
         a, b = world * size, (world + 1) * size
         if not active[world]:
@@ -231,7 +233,7 @@ def step_worlds(
         )  # fmt: skip
         part = LoopArrays(
             states[a:b], setups[a:b], scene, use_truth[a:b], own, used[a:b], log[a:b], kept,
-            linear[:0], attitude[:0],
+            linear[:0], attitude[:0], work[a : a + 1],
         )  # fmt: skip
         advance_vehicles(part, until_ns, period_ns if kind == VELOCITY else 0)
         for i in range(a, b):
@@ -274,13 +276,16 @@ def begin_worlds(
     states: Any = flight.states
     setups: Any = flight.setups
     starts: Any = motions
+    work: Any = flight.work
     scene, use_truth = flight.scene, flight.use_truth
     for m in range(which.size):
         i = which[m]
         for k in range(places.size):
             content[i, places[k]] = units[whose[i], k]
         setups[i] = unit_setups[whose[i]]
-        begin_motion(states[i : i + 1], setups[i : i + 1], scene, starts[i : i + 1])
+        begin_motion(
+            states[i : i + 1], setups[i : i + 1], scene, starts[i : i + 1], work[i : i + 1]
+        )
         if told:
             begin_estimate(states[i : i + 1], deviations, white[i])
         if use_truth[i] != 0 or not told:
@@ -433,7 +438,7 @@ class Worlds:
             self.states, self.setups, units.scenarios[0].scene,
             np.full(total, int(on_truth), np.int64), white,
             np.zeros((total, len(white)), np.int64), np.zeros((total, 0), LOG_ROW), samples,
-            one.linear, one.attitude,
+            one.linear, one.attitude, np.zeros(total, WORKSPACE),
         )  # fmt: skip
         self._words = np.zeros((total, len(white) + 1, 4), np.uint64)
         self._every_ns = np.zeros((total, len(white)), np.int64)

@@ -7,14 +7,10 @@ drag (as in Folk, Paulos, Kumar, *RotorPy*, 2023, eq. 5, there as c_D = rho/2 C_
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from quadsim.base.compiled import inline
 from quadsim.base.parameters import Vec3
 from quadsim.vehicle.parameters import VehicleParams
-
-if TYPE_CHECKING:
-    from quadsim.vehicle.multirotor import Vehicle
 
 #: Density of the air where a vehicle's figures are said to hold in any, in kg/m^3 (ISO 2533).
 STANDARD_DENSITY_KG_M3 = 1.225
@@ -28,20 +24,19 @@ def reference_density(params: VehicleParams) -> float:
 
 
 @inline
-def body_drag(air_B: Vec3, vehicle: Vehicle, params: VehicleParams) -> Vec3:
+def body_drag(air_B: Vec3, density_ratio: float, params: VehicleParams) -> Vec3:
     """Force of the air on the airframe, body axes, in N.
 
     Args:
         air_B: velocity of the centre of mass through the air in m/s.
-        vehicle: VEHICLE record, for the air's density.
+        density_ratio: of the air, over that at which the figures hold.
         params: packed VehicleParams.
     """
-    ratio = vehicle.held.density_ratio
     drag, area = params.body_drag_N_s_m, params.drag_area_m2
     speed = math.sqrt(air_B[0] * air_B[0] + air_B[1] * air_B[1] + air_B[2] * air_B[2])
     pressure = 0.5 * reference_density(params) * speed
     return (
-        -ratio * (drag[0] + pressure * area[0]) * air_B[0],
-        -ratio * (drag[1] + pressure * area[1]) * air_B[1],
-        -ratio * (drag[2] + pressure * area[2]) * air_B[2],
+        -density_ratio * (drag[0] + pressure * area[0]) * air_B[0],
+        -density_ratio * (drag[1] + pressure * area[1]) * air_B[1],
+        -density_ratio * (drag[2] + pressure * area[2]) * air_B[2],
     )

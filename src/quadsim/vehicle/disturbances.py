@@ -1,8 +1,8 @@
 """What befalls a vehicle in flight: pushes, weak motors, dropped mass or load, changed wind.
 
 A scenario lists them under ``events``. They are packed into one small table per vehicle, which
-does not change over the flight; :func:`disturb` applies it to a vehicle at the start of each step,
-and :func:`blow` to the world's mean wind.
+does not change over the flight; :func:`apply_disturbances` applies it to a vehicle at the start of
+each step, and :func:`change_wind` to the world's mean wind.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import yaml
@@ -20,10 +20,7 @@ from quadsim.base.elementary import cos
 from quadsim.base.errors import InputError, shown
 from quadsim.base.parameters import Spec, Vec3, dtype_of, from_mapping, read_yaml_text
 from quadsim.vehicle.parameters import VehicleParams
-from quadsim.vehicle.ropes.suspension_rows import SLUNG
-
-if TYPE_CHECKING:
-    from quadsim.vehicle.multirotor import Vehicle
+from quadsim.vehicle.state import SLUNG, Vehicle
 
 #: Disturbances of one scenario.
 MAX_DISTURBANCES = 16
@@ -117,7 +114,7 @@ class DisturbanceRow(Record):
 
 
 class DisturbanceTable(Record):
-    """What :func:`disturb` and :func:`blow` take: the first ``count`` rows, in order of time."""
+    """Disturbances of one vehicle: the first ``count`` rows, in order of time."""
 
     count: int
     items: Annotated[Records[DisturbanceRow], MAX_DISTURBANCES]
@@ -127,7 +124,7 @@ DISTURBANCES = dtype_of(DisturbanceTable)
 
 
 @kernel
-def disturb(vehicle: Vehicle, table: DisturbanceTable, from_ns: int, to_ns: int) -> None:
+def apply_disturbances(vehicle: Vehicle, table: DisturbanceTable, from_ns: int, to_ns: int) -> None:
     """Apply what happens to a vehicle within one step, at the step's start.
 
     A push acts with its mean over the step, so that its impulse does not depend on the steps. A
@@ -175,7 +172,7 @@ def _progress(row: DisturbanceRow, now_ns: int) -> float:
 
 
 @kernel
-def blow(wind_W_mps: Any, table: DisturbanceTable, from_ns: int, to_ns: int) -> None:
+def change_wind(wind_W_mps: Any, table: DisturbanceTable, from_ns: int, to_ns: int) -> None:
     """Change the mean wind from what it is at ``from_ns`` into what it is at ``to_ns``.
 
     The change that began last counts. Each call goes the same share of what is left, so that a

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.vehicle.multirotor import FAULTS, GIMBAL_LOCK
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
-from quadsim.vehicle.state import P, Q, V, W
-
-if TYPE_CHECKING:
-    from quadsim.vehicle.multirotor import Vehicle
+from quadsim.vehicle.state import FAULTS, GIMBAL_LOCK, P, Q, V, Vehicle, W
 
 #: Faster than any vehicle here flies.
 FASTEST_MPS = 100.0

@@ -20,17 +20,24 @@ from quadsim.vehicle.disturbances import (
     DISTURBANCES,
     Disturbance,
     DisturbanceTable,
-    blow,
+    change_wind,
     pack_disturbances,
 )
 from quadsim.vehicle.faults import fault_words
 from quadsim.vehicle.formalisms.integrators import steps_within
-from quadsim.vehicle.multirotor import VEHICLE, Vehicle, begin_period, hold, look, step, truth, wake
+from quadsim.vehicle.multirotor import (
+    advance_vehicle,
+    begin_period,
+    find_surroundings,
+    hold_air,
+    meet_surroundings,
+    write_kinematics,
+)
 from quadsim.vehicle.neighbours import interact
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
 from quadsim.vehicle.start import look_anew, place, stand
-from quadsim.vehicle.state import LOAD_P, ROTOR
+from quadsim.vehicle.state import LOAD_P, ROTOR, VEHICLE, WORKSPACE, Vehicle, Workspace
 from quadsim.world.air.wind import white_width
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import EMPTY_SCENE, Scene
@@ -48,6 +55,7 @@ def move(
     until_ns: int,
     white: Array,
     row: int,
+    work: Workspace,
 ) -> None:
     """Physics of all vehicles of a world over one period of the wind.
 
@@ -62,11 +70,12 @@ def move(
         until_ns: time after the last; the wind is linear in between.
         white: (N, rows, WIND_WHITE) standard normal numbers, unused in calm air.
         row: of them, for this time.
+        work: working memory.
     """
     period_s = (until_ns - start_ns) * 1e-9
-    blow(environment.wind_W_mps, tables[0], start_ns, until_ns)
+    change_wind(environment.wind_W_mps, tables[0], start_ns, until_ns)
     for i in range(vehicles.shape[0]):
-        model = (vehicles[i], params, environment, physics)
+        model = (vehicles[i], params, environment, physics, work)
         begin_period(model, scene, until_ns, period_s, white[i, row])
     steps = steps_within(until_ns - start_ns, round(physics.step_s * 1e9))
     dt_s = period_s / steps
@@ -75,9 +84,9 @@ def move(
             interact(vehicles, params, environment, physics)
         step_ns = start_ns + round(k * dt_s * 1e9)
         for i in range(vehicles.shape[0]):
-            model = (vehicles[i], params, environment, physics)
-            if step(model, tables[i], step_ns, dt_s, (k + 0.5) / steps):
-                look(model, scene, dt_s)
+            model = (vehicles[i], params, environment, physics, work)
+            if advance_vehicle(model, tables[i], step_ns, dt_s, (k + 0.5) / steps):
+                meet_surroundings(model, scene, dt_s)
 
 
 @threaded
@@ -93,6 +102,7 @@ def fleet_advance(
     until_ns: int,
     period_ns: int,
     white: Array,
+    work: Records[Workspace],
 ) -> None:
     """Advance every vehicle and write their motion at the end.
 
@@ -105,21 +115,22 @@ def fleet_advance(
         period_ns: the wind is computed at its ends and is linear in between.
         white: (N, periods, WIND_WHITE) standard normal numbers; the last row serves all periods
             that are left, as in calm air, which needs none.
+        work: (1,) working memory.
     """
     begin_ns, row = start_ns, 0
     while begin_ns < until_ns:
         end_ns = min(begin_ns + period_ns, until_ns)
         move(
             vehicles, params[0], environments[0], scene, physics[0], tables, begin_ns, end_ns,
-            white, min(row, white.shape[1] - 1),
+            white, min(row, white.shape[1] - 1), work[0],
         )  # fmt: skip
         begin_ns = end_ns
         row += 1
     for i in range(vehicles.shape[0]):
-        model = (vehicles[i], params[0], environments[0], physics[0])
-        wake(model, scene)
-        hold(model, 1.0)
-        truth(model, until_ns, kinematics[i])
+        model = (vehicles[i], params[0], environments[0], physics[0], work[0])
+        find_surroundings(model, scene)
+        hold_air(model, 1.0)
+        write_kinematics(model, until_ns, kinematics[i])
 
 
 class Fleet:
@@ -176,6 +187,7 @@ class Fleet:
         self.set_disturbances(disturbances)
         self._kinematics = np.zeros(self.count, KINEMATICS)
         self._calm = np.zeros((self.count, 1, 0))
+        self._work: Any = np.zeros(1, WORKSPACE)
         self._white_width = white_width(environment.wind)
         self._words: list[Words] = []
         self.stamp_ns = 0
@@ -222,6 +234,7 @@ class Fleet:
             until_ns,
             self._period_ns,
             self._white(until_ns),
+            self._work,
         )
         self.stamp_ns = until_ns
 
@@ -242,9 +255,10 @@ class Fleet:
         """KINEMATICS record of vehicle ``i`` now (a view: copy it to keep it)."""
         return cast(np.record, self._kinematics[i])
 
-    def model(self, i: int) -> tuple[Any, Any, Any, Any]:
+    def model(self, i: int) -> tuple[Any, ...]:
         """The ``model`` of :mod:`quadsim.vehicle.multirotor` for vehicle ``i``, as it is now."""
-        return self._vehicles[i], self._params[0], self._environments[0], self._physics[0]
+        params, environment, physics = self._params[0], self._environments[0], self._physics[0]
+        return self._vehicles[i], params, environment, physics, self._work[0]
 
     def set_motion(
         self,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from quadsim.base.compiled import Array, inline
 from quadsim.base.parameters import Vec3
 from quadsim.base.records import HELICOPTER
@@ -14,9 +12,7 @@ from quadsim.vehicle.contact.contact import contact_wrench
 from quadsim.vehicle.helicopter import helicopter_wrench
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.propulsion.rotors import rotor_wrench
-
-if TYPE_CHECKING:
-    from quadsim.vehicle.multirotor import Vehicle
+from quadsim.vehicle.state import Vehicle
 
 
 @inline
@@ -44,12 +40,12 @@ def forces(
     held, inputs = vehicle.held, vehicle.inputs
     air_B = apply_inverse(R_WB, subtract(v_W, vec3(held.wind_W_mps)))
     if params.kind == HELICOPTER:
-        force_B, torque_B = helicopter_wrench(w_B, vehicle, params)
+        force_B, torque_B = helicopter_wrench(vehicle.x, w_B, held.density_ratio, params)
     else:
-        force_B, torque_B = rotor_wrench(x, air_B, w_B, vehicle, params)
-    force_W = apply(R_WB, add(force_B, body_drag(air_B, vehicle, params)))
+        force_B, torque_B = rotor_wrench(x, air_B, w_B, held, params)
+    force_W = apply(R_WB, add(force_B, body_drag(air_B, held.density_ratio, params)))
     if vehicle.feet.near != 0:
-        ground_W, ground_B = contact_wrench(x, R_WB, v_W, w_B, vehicle, params)
+        ground_W, ground_B = contact_wrench(x, R_WB, v_W, w_B, vehicle.feet, params)
         force_W, torque_B = add(force_W, ground_W), add(torque_B, ground_B)
     force_W = add(force_W, vec3(inputs.external_force_W_N))
     torque_B = add(torque_B, vec3(inputs.external_torque_B_Nm))

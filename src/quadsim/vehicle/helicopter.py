@@ -14,17 +14,13 @@ its rotor speeds.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-from quadsim.base.compiled import kernel
+from quadsim.base.compiled import Array, kernel
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.vector import add, cross
 from quadsim.vehicle.formalisms.formalisms import attitude_quaternion, set_attitude
 from quadsim.vehicle.parameters import VehicleParams
-from quadsim.vehicle.state import ROTOR, three
-
-if TYPE_CHECKING:
-    from quadsim.vehicle.multirotor import Vehicle
+from quadsim.vehicle.state import ROTOR, Vehicle, three
 
 #: Weight over mass, to which the lift is given: a fixed figure of the vehicle, m/s^2.
 STANDARD_GRAVITY_MPS2 = 9.80665
@@ -61,7 +57,9 @@ def obey_stick(vehicle: Vehicle, params: VehicleParams, formalism: int) -> None:
 
 
 @kernel
-def helicopter_wrench(w_B: Vec3, vehicle: Vehicle, params: VehicleParams) -> tuple[Vec3, Vec3]:
+def helicopter_wrench(
+    x: Array, w_B: Vec3, density_ratio: float, params: VehicleParams
+) -> tuple[Vec3, Vec3]:
     """Force of the rotor and the torque with which it turns the body, body axes, in N and N m.
 
     The torque is what lets the rates follow the stick as ``w_dot = (stick - w) / T``, whatever the
@@ -69,18 +67,19 @@ def helicopter_wrench(w_B: Vec3, vehicle: Vehicle, params: VehicleParams) -> tup
     :func:`helicopter_rates`.
 
     Args:
+        x: (STATE_SIZE,) the vehicle's state, into which :func:`obey_stick` took the command.
         w_B: body rates in rad/s.
-        vehicle: VEHICLE record, whose command was taken over by :func:`obey_stick`.
+        density_ratio: of the air, over that at which the figures hold.
         params: packed VehicleParams.
     """
     weight_N = params.mass_kg * STANDARD_GRAVITY_MPS2
-    throttle = vehicle.x[ROTOR + THROTTLE]
-    lift_N = vehicle.held.density_ratio * params.helicopter.lift_ratio * weight_N * throttle
+    throttle = x[ROTOR + THROTTLE]
+    lift_N = density_ratio * params.helicopter.lift_ratio * weight_N * throttle
     lag_s = params.helicopter.rate_time_constant_s
     if lag_s == 0.0:
         return (0.0, 0.0, lift_N), (0.0, 0.0, 0.0)
     inertia = params.inertia_kg_m2
-    stick = three(vehicle.x, ROTOR)
+    stick = three(x, ROTOR)
     momentum = (inertia[0] * w_B[0], inertia[1] * w_B[1], inertia[2] * w_B[2])
     following = (
         inertia[0] * (stick[0] - w_B[0]) / lag_s,

@@ -6,17 +6,14 @@ integrator of the scenario.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
 import numpy as np
 
-from quadsim.base.compiled import Array, Record, Vector, inline, kernel
-from quadsim.base.parameters import Vec3, dtype_of
+from quadsim.base.compiled import Array, inline, kernel
+from quadsim.base.parameters import Vec3
 from quadsim.base.records import HELICOPTER, MAX_ROTORS, Kinematics
 from quadsim.geometry.vector import cross, scale, subtract
-from quadsim.vehicle.contact.contact import is_clear, settle
-from quadsim.vehicle.contact.points import Feet
-from quadsim.vehicle.disturbances import DisturbanceTable, disturb
+from quadsim.vehicle.contact.contact import is_clear, update_contacts
+from quadsim.vehicle.disturbances import DisturbanceTable, apply_disturbances
 from quadsim.vehicle.forces import forces
 from quadsim.vehicle.formalisms.formalisms import (
     attitude_matrix,
@@ -29,7 +26,7 @@ from quadsim.vehicle.formalisms.integrators import mean_derivative
 from quadsim.vehicle.formalisms.quaternion_constraint import constrained_rates
 from quadsim.vehicle.helicopter import helicopter_rates, obey_stick
 from quadsim.vehicle.parameters import VehicleParams
-from quadsim.vehicle.physics import CONSTRAINT, RK4, SEMI_IMPLICIT_EULER, PhysicsParams
+from quadsim.vehicle.physics import CONSTRAINT, RK4, SEMI_IMPLICIT_EULER
 from quadsim.vehicle.propulsion.ground_effect import thrust_gain
 from quadsim.vehicle.propulsion.motors import (
     accelerate_rotors,
@@ -37,63 +34,31 @@ from quadsim.vehicle.propulsion.motors import (
     in_common,
     motor_current_A,
 )
-from quadsim.vehicle.propulsion.rotors import rotor_momentum, rotor_momentum_rate
+from quadsim.vehicle.propulsion.rotors import rotor_momentum
 from quadsim.vehicle.ropes.suspension import catch, has_load, has_ropes, suspend
-from quadsim.vehicle.ropes.suspension_rows import Suspension
 from quadsim.vehicle.state import (
+    GIMBAL_LOCK,
     LOAD_P,
     LOAD_V,
+    NOT_FINITE,
     ROTOR,
     STATE_SIZE,
-    Held,
+    Model,
     P,
     Q,
     V,
-    VehicleInputs,
+    Vehicle,
     W,
     three,
 )
 from quadsim.world.air.atmosphere import air_density
-from quadsim.world.air.wind import WIND_STATE, wind_step
+from quadsim.world.air.wind import wind_step
 from quadsim.world.earth.gravity import gravity_at
-from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.raycast_terrain import terrain_height
 from quadsim.world.scene.scene import Scene
 
 #: Height in rotor radii below which the ground is felt by the rotors.
 GROUND_EFFECT_RADII = 10.0
-
-#: What stopped a vehicle's motion.
-FAULTS = ("", "the motion went to infinity", "gimbal lock: pitch is at 90 degrees")
-NO_FAULT, NOT_FINITE, GIMBAL_LOCK = range(3)
-
-
-class Vehicle(Record):
-    """One vehicle of a fleet."""
-
-    x: Annotated[Array, STATE_SIZE]
-    last_x: Annotated[Array, STATE_SIZE]  # at the start of the last step
-    scratch: Annotated[Array, 3, STATE_SIZE]
-    R_WB: Annotated[Array, 9]  # of the formalism `matrix`, at the start of the step
-    inputs: VehicleInputs
-    held: Held
-    wind: Annotated[Any, WIND_STATE]
-    wind_from_W_mps: Vector  # at both ends of the period
-    wind_to_W_mps: Vector
-    feet: Feet
-    suspension: Suspension
-    charge_C: float
-    polarization_V: float  # over the RC pair of the battery
-    contact: int
-    crash: int
-    fault: int
-    fault_ns: int
-
-
-VEHICLE = dtype_of(Vehicle)
-
-#: Vehicle, its parameters, the world's, and how the motion is computed.
-Model = tuple[Vehicle, VehicleParams, EnvironmentParams, PhysicsParams]
 
 
 @inline
@@ -102,10 +67,11 @@ def body_accelerations(x: Array, model: Model, x_dot: Array) -> tuple[Vec3, Vec3
 
     Args:
         x: (STATE_SIZE,) state.
-        model: VEHICLE record, packed VehicleParams, EnvironmentParams and PhysicsParams.
+        model: VEHICLE record, packed VehicleParams, EnvironmentParams and PhysicsParams, and a
+            WORKSPACE record.
         x_dot: (STATE_SIZE,) of which the rotors' and the load's elements are written.
     """
-    vehicle, params, environment, physics = model
+    vehicle, params, environment, physics, work = model
     R_WB = attitude_matrix(x, vehicle, physics.formalism)
     v_W, w_B = three(x, V), body_rates(x, physics.formalism)
     force_W, torque_B = forces(x, R_WB, v_W, w_B, vehicle, params)
@@ -119,13 +85,13 @@ def body_accelerations(x: Array, model: Model, x_dot: Array) -> tuple[Vec3, Vec3
         inertia[2] * w_B[2] + rotor_momentum(x, params),
     )
     net = subtract(torque_B, cross(w_B, momentum))
-    spin_up = rotor_momentum_rate(x_dot, params)
+    spin_up = rotor_momentum(x_dot, params)
     w_dot_B = (net[0] / inertia[0], net[1] / inertia[1], (net[2] - spin_up) / inertia[2])
     if params.kind == HELICOPTER:
         w_dot_B = helicopter_rates(w_dot_B, params)
     if not has_ropes(params):
         return a_W, w_dot_B
-    return suspend(x, R_WB, v_W, w_B, a_W, w_dot_B, vehicle, params, environment, x_dot)
+    return suspend(x, R_WB, v_W, w_B, a_W, w_dot_B, vehicle, params, environment, work.ropes, x_dot)
 
 
 @inline
@@ -153,6 +119,12 @@ def write_velocities(x: Array, formalism: int, x_dot: Array) -> None:
 
 
 @inline
+def is_configuration(i: int) -> bool:
+    """Whether an element of the state is of a position or an attitude."""
+    return P <= i < V or Q <= i < W or LOAD_P <= i < LOAD_V
+
+
+@inline
 def integrate(vehicle: Vehicle, size: int, model: Model, dt_s: float) -> None:
     """Advance a vehicle's state by one step of the scenario's integrator.
 
@@ -165,27 +137,25 @@ def integrate(vehicle: Vehicle, size: int, model: Model, dt_s: float) -> None:
         model: as of :func:`body_accelerations`.
         dt_s: length of the step.
     """
-    physics = model[3]
+    physics, work = model[3], model[4]
     x = vehicle.x[:size]
     stages = 4 if physics.integrator == RK4 else 1
-    mean = mean_derivative(derivative, x, model, dt_s, stages, vehicle.scratch)
-    if physics.integrator != SEMI_IMPLICIT_EULER:
+    mean = mean_derivative(derivative, x, model, dt_s, stages, work.slopes)
+    in_turn = physics.integrator == SEMI_IMPLICIT_EULER
+    for i in range(size):
+        if not (in_turn and is_configuration(i)):
+            x[i] += dt_s * mean[i]
+    if in_turn:
+        write_velocities(vehicle.x, physics.formalism, mean)
         for i in range(size):
-            x[i] += dt_s * mean[i]
-        return
-    for i in range(size):
-        if not (P <= i < V or Q <= i < W or LOAD_P <= i < LOAD_V):
-            x[i] += dt_s * mean[i]
-    write_velocities(vehicle.x, physics.formalism, mean)
-    for i in range(size):
-        if P <= i < V or Q <= i < W or LOAD_P <= i < LOAD_V:
-            x[i] += dt_s * mean[i]
+            if is_configuration(i):
+                x[i] += dt_s * mean[i]
 
 
 @inline
-def wake(model: Model, scene: Scene) -> None:
-    """Look at what surrounds a vehicle that was put somewhere: the ground below, surfaces."""
-    vehicle, params, environment, physics = model
+def find_surroundings(model: Model, scene: Scene) -> None:
+    """The ground below and surfaces around a vehicle that was put somewhere."""
+    vehicle, params, environment, physics, _ = model
     if vehicle.feet.reach_m == 0.0:
         x = vehicle.x
         vehicle.held.ground_m = terrain_height(
@@ -193,7 +163,7 @@ def wake(model: Model, scene: Scene) -> None:
         )
         battery_step(vehicle, params, 0.0)
         R_WB = attitude_matrix(vehicle.x, vehicle, physics.formalism)
-        settle(vehicle, R_WB, params, environment, scene, 0.0)
+        update_contacts(vehicle, R_WB, params, environment, scene, 0.0)
 
 
 @inline
@@ -207,8 +177,8 @@ def begin_period(model: Model, scene: Scene, stamp_ns: int, period_s: float, whi
         period_s: its length.
         white: (WIND_WHITE,) standard normal numbers, unused in calm air.
     """
-    vehicle, params, environment, _ = model
-    wake(model, scene)
+    vehicle, params, environment, _, _ = model
+    find_surroundings(model, scene)
     x = vehicle.x
     ground_m = terrain_height(scene.terrain, environment.ground_height_m, x[P], x[P + 1])
     vehicle.held.ground_m = ground_m
@@ -226,19 +196,19 @@ def begin_period(model: Model, scene: Scene, stamp_ns: int, period_s: float, whi
 
 
 @inline
-def hold(model: Model, share: float) -> None:
+def hold_air(model: Model, share: float) -> None:
     """Hold over a step: wind, height above the ground, ground effect.
 
     Args:
         model: as of :func:`body_accelerations`.
         share: of the period, at which the wind is taken.
     """
-    vehicle, params, _, physics = model
+    vehicle, params, _, physics, _ = model
     x, held = vehicle.x, vehicle.held
     for i in range(3):
-        blown = vehicle.wind_to_W_mps[i] - vehicle.wind_from_W_mps[i]
+        change = vehicle.wind_to_W_mps[i] - vehicle.wind_from_W_mps[i]
         held.wind_W_mps[i] = (
-            vehicle.wind_from_W_mps[i] + share * blown + vehicle.inputs.downwash_W_mps[i]
+            vehicle.wind_from_W_mps[i] + share * change + vehicle.inputs.downwash_W_mps[i]
         )
     held.height_m = x[P + 2] - held.ground_m
     if held.height_m < GROUND_EFFECT_RADII * params.rotor.radius_m:
@@ -248,6 +218,16 @@ def hold(model: Model, share: float) -> None:
     else:
         for i in range(params.rotor_directions_count):
             held.thrust_gain[i] = 1.0
+
+
+@inline
+def hold_commands(vehicle: Vehicle, params: VehicleParams, formalism: int) -> None:
+    """Cut the commands of the rotors to what these can do; after a crash they stop."""
+    if params.kind == HELICOPTER:
+        obey_stick(vehicle, params, formalism)
+    for i in range(params.rotor_directions_count):
+        command = 0.0 if vehicle.crash != 0 else vehicle.inputs.rotor_command_radps[i]
+        vehicle.inputs.rotor_command_radps[i] = min(max(command, 0.0), params.rotor_speed_max_radps)
 
 
 @inline
@@ -263,7 +243,9 @@ def is_finite(x: Array) -> bool:
 
 
 @kernel
-def step(model: Model, table: DisturbanceTable, stamp_ns: int, dt_s: float, share: float) -> bool:
+def advance_vehicle(
+    model: Model, table: DisturbanceTable, stamp_ns: int, dt_s: float, share: float
+) -> bool:
     """Advance one vehicle by one step; a motion that cannot go on is kept as a fault.
 
     The scene is no argument: to hand over all its arrays costs more than the step.
@@ -277,20 +259,15 @@ def step(model: Model, table: DisturbanceTable, stamp_ns: int, dt_s: float, shar
         share: of the period of the wind, at the middle of the step.
 
     Returns:
-        Whether :func:`look` has to follow.
+        Whether :func:`meet_surroundings` has to follow.
     """
-    vehicle, params, _, physics = model
+    vehicle, params, _, physics, _ = model
     if vehicle.fault_ns != 0:
         return False
-    disturb(vehicle, table, stamp_ns, stamp_ns + round(dt_s * 1e9))
-    hold(model, share)
-    if params.kind == HELICOPTER:
-        obey_stick(vehicle, params, physics.formalism)
-    rotors = params.rotor_directions_count
-    for i in range(rotors):
-        command = 0.0 if vehicle.crash != 0 else vehicle.inputs.rotor_command_radps[i]
-        vehicle.inputs.rotor_command_radps[i] = min(max(command, 0.0), params.rotor_speed_max_radps)
-    size = ROTOR + rotors
+    apply_disturbances(vehicle, table, stamp_ns, stamp_ns + round(dt_s * 1e9))
+    hold_air(model, share)
+    hold_commands(vehicle, params, physics.formalism)
+    size = ROTOR + params.rotor_directions_count
     if physics.formalism == CONSTRAINT or has_load(params):
         size = STATE_SIZE
     x = vehicle.x[:size]
@@ -307,23 +284,22 @@ def step(model: Model, table: DisturbanceTable, stamp_ns: int, dt_s: float, shar
 
 
 @kernel
-def look(model: Model, scene: Scene, dt_s: float) -> None:
-    """What a step leaves to do near surfaces and with ropes; see :func:`step`."""
-    vehicle, params, environment, physics = model
+def meet_surroundings(model: Model, scene: Scene, dt_s: float) -> None:
+    """Contacts and ropes after a step of :func:`advance_vehicle`."""
+    vehicle, params, environment, physics, work = model
     R_WB = attitude_matrix(vehicle.x, vehicle, physics.formalism)
     if not is_clear(vehicle, dt_s):
-        settle(vehicle, R_WB, params, environment, scene, dt_s)
+        update_contacts(vehicle, R_WB, params, environment, scene, dt_s)
     if has_ropes(params):
-        catch(vehicle, R_WB, params, environment, scene)
+        catch(vehicle, R_WB, params, environment, scene, work.ropes)
 
 
 @kernel
-def truth(model: Model, stamp_ns: int, kinematics: Kinematics) -> None:
+def write_kinematics(model: Model, stamp_ns: int, kinematics: Kinematics) -> None:
     """Write the motion at this instant, accelerations and rotors included, into a KINEMATICS."""
-    vehicle, params, _, physics = model
+    vehicle, params, _, physics, work = model
     x = vehicle.x
-    x_dot = vehicle.scratch[0]
-    a_W, w_dot_B = body_accelerations(x, model, x_dot)
+    a_W, w_dot_B = body_accelerations(x, model, work.slopes[0])
     q_WB = attitude_quaternion(x, vehicle, physics.formalism)
     w_B = body_rates(x, physics.formalism)
     kinematics.stamp_ns = stamp_ns

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,12 +13,9 @@ from quadsim.vehicle.downwash import BEYOND, Wake, is_beyond, wake_at, wake_of
 from quadsim.vehicle.formalisms.formalisms import attitude_matrix
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
-from quadsim.vehicle.state import ROTOR, P, V, three
+from quadsim.vehicle.state import ROTOR, P, V, Vehicle, three
 from quadsim.world.air.atmosphere import air_density
 from quadsim.world.environment import EnvironmentParams
-
-if TYPE_CHECKING:
-    from quadsim.vehicle.multirotor import Vehicle
 
 
 @kernel
@@ -34,14 +29,14 @@ def lift_N(vehicle: Vehicle, params: VehicleParams) -> float:
 
 
 @kernel
-def blow(wake: Wake, i: int, p_W: Array, blown_W: Array) -> None:
+def add_wake(wake: Wake, i: int, p_W: Array, wind_W: Array) -> None:
     """Add a vehicle's wake to the air of those below it.
 
     Args:
         wake: its wake.
         i: which one it is.
         p_W: (N, 3) positions in m.
-        blown_W: (N, 3) velocities in m/s, which grow.
+        wind_W: (N, 3) velocities in m/s, which grow.
     """
     x, y, z = p_W[i, 0], p_W[i, 1], p_W[i, 2]
     for k in range(p_W.shape[0]):
@@ -50,7 +45,7 @@ def blow(wake: Wake, i: int, p_W: Array, blown_W: Array) -> None:
         if k != i and not is_beyond(wake, offset_W, depth_m):
             added_W = wake_at(wake, offset_W, depth_m)
             for axis in range(3):
-                blown_W[k, axis] += added_W[axis]
+                wind_W[k, axis] += added_W[axis]
 
 
 @kernel
@@ -119,7 +114,7 @@ def interact(
         return
     who = who[:count]
     # in one piece: all pairs look at them, and a record is large
-    p_W, v_W, blown_W = np.empty((count, 3)), np.empty((count, 3)), np.zeros((count, 3))
+    p_W, v_W, wind_W = np.empty((count, 3)), np.empty((count, 3)), np.zeros((count, 3))
     for i in range(count):
         x = vehicles[who[i]].x
         for axis in range(3):
@@ -132,8 +127,8 @@ def interact(
         R_WB = attitude_matrix(upper.x, upper, physics.formalism)
         density = air_density(environment, upper.x[P + 2])
         air_W = subtract(three(upper.x, V), vec3(upper.held.wind_W_mps))
-        blow(wake_of(R_WB, thrust_N, density, params, air_W), i, p_W, blown_W)
+        add_wake(wake_of(R_WB, thrust_N, density, params, air_W), i, p_W, wind_W)
     for i in range(count):
         for axis in range(3):
-            vehicles[who[i]].inputs.downwash_W_mps[axis] = blown_W[i, axis]
+            vehicles[who[i]].inputs.downwash_W_mps[axis] = wind_W[i, axis]
     collide_near(vehicles, who, p_W, v_W, params, physics)

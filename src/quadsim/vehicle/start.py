@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from operator import mul
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,16 +19,13 @@ from quadsim.vehicle.formalisms.formalisms import set_attitude
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import FORMALISMS, PhysicsParams
 from quadsim.vehicle.ropes.suspension import hang
-from quadsim.vehicle.state import P, V
+from quadsim.vehicle.state import P, V, Vehicle
 from quadsim.world.air.atmosphere import STANDARD_GRAVITY_MPS2
 from quadsim.world.air.wind import wind_start
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.ground import standing_surface_m
 from quadsim.world.scene.distance import surface_distance
 from quadsim.world.scene.scene import Scene
-
-if TYPE_CHECKING:
-    from quadsim.vehicle.multirotor import Vehicle
 
 #: Sine of the steepest pitch into which a vehicle is put with the formalism euler.
 MOST_SINE = 0.9998

@@ -20,10 +20,9 @@ from quadsim.lab.identify.least_squares import Prior, fit_least_squares
 from quadsim.lab.identify.motor_fit import Motors, fit_motors
 from quadsim.lab.identify.wrench_terms import TERMS, flow_of
 from quadsim.vehicle.aerodynamics import body_drag
-from quadsim.vehicle.multirotor import VEHICLE
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.propulsion.rotors import rotor_wrench
-from quadsim.vehicle.state import ROTOR
+from quadsim.vehicle.state import ROTOR, VEHICLE
 from quadsim.wire.joint_states import decode_joints
 
 TYPES = get_typestore(Stores.ROS2_JAZZY)
@@ -246,8 +245,8 @@ def test_terms_add_up_to_the_force_model(name):
         record.x[ROTOR : ROTOR + rotors] = speeds[i]
         record.held.thrust_gain[:] = 1.0
         record.held.density_ratio = 1.0
-        f_B, t_B = rotor_wrench(record.x, tuple(air_B[i]), tuple(w_B[i]), record, packed)
-        drag_B = body_drag(tuple(air_B[i]), record, packed)
+        f_B, t_B = rotor_wrench(record.x, tuple(air_B[i]), tuple(w_B[i]), record.held, packed)
+        drag_B = body_drag(tuple(air_B[i]), 1.0, packed)
         scale = float(np.abs(force[i]).max())
         np.testing.assert_allclose(force[i], np.add(f_B, drag_B), atol=1e-12 * scale)
         arm_m = float(np.abs(flow.positions_B_m).max())

@@ -26,10 +26,10 @@ from quadsim.sensors.imu import MODEL, ImuParams, imu_step
 from quadsim.sensors.model import SimulatedSensor, start_slot
 from quadsim.sensors.slot import SensorWorld
 from quadsim.vehicle.disturbances import DISTURBANCES
-from quadsim.vehicle.multirotor import VEHICLE, derivative, step, truth
+from quadsim.vehicle.multirotor import advance_vehicle, derivative, write_kinematics
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
-from quadsim.vehicle.state import ROTOR, STATE_SIZE, P, Q, V, W
+from quadsim.vehicle.state import ROTOR, STATE_SIZE, VEHICLE, WORKSPACE, P, Q, V, W
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import EMPTY_SCENE
 
@@ -62,11 +62,11 @@ def command(vehicle: Any, t: float) -> None:
 def fly(vehicles: Any, world: Any, tables: Any, truths: Any) -> None:
     """The truth at each step."""
     vehicle = vehicles[0]
-    model = (vehicle, world[0][0], world[1][0], world[3][0])
+    model = (vehicle, world[0][0], world[1][0], world[3][0], world[4][0])
     for k in range(truths.shape[0]):
-        truth(model, k * STEP_NS, truths[k])
+        write_kinematics(model, k * STEP_NS, truths[k])
         command(vehicle, k * STEP_NS * 1e-9)
-        step(model, tables[0], k * STEP_NS, STEP_NS * 1e-9, 0.5)
+        advance_vehicle(model, tables[0], k * STEP_NS, STEP_NS * 1e-9, 0.5)
 
 
 def one_of(params):
@@ -77,7 +77,7 @@ def one_of(params):
 
 
 def arrays():
-    """Vehicle in the air; parameters, world, scene and physics; and nothing that befalls it."""
+    """Vehicle in the air; parameters, world, scene, physics, working memory; and nothing that befalls it."""
     vehicles = np.zeros(1, VEHICLE)
     vehicles["x"][0, P + 2], vehicles["x"][0, Q] = 30_000.0, 1.0
     vehicles["x"][0, ROTOR : ROTOR + 4] = 650.0
@@ -85,7 +85,13 @@ def arrays():
     vehicles["held"]["density_ratio"] = 1.0
     vehicles["held"]["effectiveness"] = 1.0
     vehicles["held"]["thrust_gain"] = 1.0
-    world = (one_of(RACER), one_of(WORLD), EMPTY_SCENE, one_of(PhysicsParams()))
+    world = (
+        one_of(RACER),
+        one_of(WORLD),
+        EMPTY_SCENE,
+        one_of(PhysicsParams()),
+        np.zeros(1, WORKSPACE),
+    )
     return vehicles, world, np.zeros(1, DISTURBANCES)
 
 
@@ -222,7 +228,7 @@ def navigate(
         The largest distance between the two positions; between the vehicle and its stages here.
     """
     vehicle, dt, scene = vehicles[0], STEP_NS * 1e-9, world[2]
-    model = (vehicle, world[0][0], world[1][0], world[3][0])
+    model = (vehicle, world[0][0], world[1][0], world[3][0], world[4][0])
     x, y_sum = np.zeros(STATE_SIZE), np.zeros(10)
     x_dot, x_sum, y_dot = np.zeros(STATE_SIZE), np.zeros(STATE_SIZE), np.zeros(10)
     worst, doubt = 0.0, 0.0
@@ -245,7 +251,7 @@ def navigate(
         q = normalize(quat(y[6:]))
         for i in range(4):
             y[6 + i] = q[i]
-        step(model, tables[0], start_ns, dt, 0.5)
+        advance_vehicle(model, tables[0], start_ns, dt, 0.5)
         for i in range(3):
             worst = max(worst, abs(y[i] - vehicle.x[P + i]))
             doubt = max(doubt, abs(x0[P + i] + x_sum[P + i] - vehicle.x[P + i]))

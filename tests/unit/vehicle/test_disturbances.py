@@ -19,10 +19,10 @@ from quadsim.vehicle.disturbances import (
     MotorChange,
     Push,
     WindChange,
-    blow,
+    apply_disturbances,
+    change_wind,
     changes,
     check_disturbances,
-    disturb,
     disturbances_from,
     disturbances_from_text,
     disturbances_to_text,
@@ -31,8 +31,7 @@ from quadsim.vehicle.disturbances import (
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import ContactParams, LoadParams, VehicleParams
 from quadsim.vehicle.propulsion.parameters import RotorParams
-from quadsim.vehicle.ropes.suspension_rows import Suspension
-from quadsim.vehicle.state import Held
+from quadsim.vehicle.state import Held, Suspension
 from quadsim.world.environment import EnvironmentParams
 
 X500 = load(VehicleParams, find("vehicles", "x500"))
@@ -60,8 +59,8 @@ class Flight:
 
     def step(self):
         to_ns = self.now_ns + self.step_ns
-        disturb(self.vehicle, self.table, self.now_ns, to_ns)
-        blow(self.wind, self.table, self.now_ns, to_ns)
+        apply_disturbances(self.vehicle, self.table, self.now_ns, to_ns)
+        change_wind(self.wind, self.table, self.now_ns, to_ns)
         self.now_ns = to_ns
 
 

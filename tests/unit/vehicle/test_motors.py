@@ -13,7 +13,6 @@ from quadsim.base.errors import InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import load, pack
 from quadsim.vehicle.fleet import Fleet
-from quadsim.vehicle.multirotor import VEHICLE
 from quadsim.vehicle.parameters import ContactParams, VehicleParams
 from quadsim.vehicle.propulsion.motors import (
     accelerate_rotors,
@@ -23,7 +22,7 @@ from quadsim.vehicle.propulsion.motors import (
     open_circuit_V,
 )
 from quadsim.vehicle.propulsion.parameters import BatteryParams, MotorParams, RotorParams
-from quadsim.vehicle.state import ROTOR, STATE_SIZE
+from quadsim.vehicle.state import ROTOR, STATE_SIZE, VEHICLE
 from quadsim.world.environment import EnvironmentParams
 
 SECOND_NS = 1_000_000_000

@@ -14,12 +14,11 @@ from quadsim.base.files import find
 from quadsim.base.parameters import load, pack
 from quadsim.geometry.geodesy import Datum
 from quadsim.vehicle.fleet import Fleet
-from quadsim.vehicle.multirotor import VEHICLE
 from quadsim.vehicle.parameters import ContactParams, VehicleParams
 from quadsim.vehicle.propulsion.ground_effect import image_share, thrust_gain
 from quadsim.vehicle.propulsion.parameters import RotorParams
 from quadsim.vehicle.propulsion.rotors import rotor_wrench
-from quadsim.vehicle.state import ROTOR, V
+from quadsim.vehicle.state import ROTOR, VEHICLE, V
 from quadsim.world.environment import EnvironmentParams
 
 GRAVITY = 9.80665
@@ -58,7 +57,7 @@ def at(speeds, height_m=100.0, density_ratio=1.0, v_W=(0.0, 0.0, 0.0)):
 
 def wrench(params, speeds, air_B=(0.0, 0.0, 0.0), w_B=(0.0, 0.0, 0.0), **state):
     vehicle = at(speeds, **state)
-    force, torque = rotor_wrench(vehicle.x, air_B, w_B, vehicle, pack(params))
+    force, torque = rotor_wrench(vehicle.x, air_B, w_B, vehicle.held, pack(params))
     return np.array(force), np.array(torque)
 
 

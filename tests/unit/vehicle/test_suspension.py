@@ -18,8 +18,7 @@ from quadsim.vehicle.parameters import ContactParams, LoadParams, TetherParams, 
 from quadsim.vehicle.physics import FORMALISMS, INTEGRATORS, PhysicsParams
 from quadsim.vehicle.propulsion.parameters import RotorParams
 from quadsim.vehicle.ropes.suspension import check_ropes
-from quadsim.vehicle.ropes.suspension_rows import SLUNG, TETHER
-from quadsim.vehicle.state import LOAD_P, LOAD_V
+from quadsim.vehicle.state import LOAD_P, LOAD_V, SLUNG, TETHER
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.obstacles import Box, Obstacle, Plane, Pose
 from quadsim.world.scene.scene import scene_of

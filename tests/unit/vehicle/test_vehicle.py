@@ -12,9 +12,9 @@ from scipy.spatial.transform import Rotation
 
 from quadsim.base.errors import FlightError, InputError
 from quadsim.base.files import find, known
-from quadsim.base.parameters import load, pack
+from quadsim.base.parameters import load, new, pack
 from quadsim.vehicle.fleet import Fleet
-from quadsim.vehicle.multirotor import VEHICLE, derivative
+from quadsim.vehicle.multirotor import derivative
 from quadsim.vehicle.parameters import (
     BatteryParams,
     ContactParams,
@@ -23,7 +23,7 @@ from quadsim.vehicle.parameters import (
     VehicleParams,
 )
 from quadsim.vehicle.physics import PhysicsParams
-from quadsim.vehicle.state import STATE_SIZE
+from quadsim.vehicle.state import STATE_SIZE, VEHICLE, Workspace
 from quadsim.world.environment import EnvironmentParams
 
 X500 = load(VehicleParams, find("vehicles", "x500"))
@@ -326,6 +326,6 @@ def test_derivative_does_not_change_its_inputs():
     out = np.zeros(STATE_SIZE)
     vehicle.held.mass_kg = X500.mass_kg
     physics = pack(PhysicsParams())
-    model = (vehicle, pack(X500), pack(EnvironmentParams()), physics)
+    model = (vehicle, pack(X500), pack(EnvironmentParams()), physics, new(Workspace))
     derivative(vehicle.x, model, out)
     assert np.array_equal(vehicle.x, before)

@@ -22,6 +22,7 @@ from quadsim.control.position import position_control
 from quadsim.geometry.rotation import from_euler, quat, rotate, yaw_of
 from quadsim.geometry.vector import cross, store, vec3
 from quadsim.sim.loop import LoopState, Setup, move_vehicles
+from quadsim.vehicle.state import WORKSPACE
 from quadsim.world.scene.scene import Scene
 
 #: Loops by number, as in :data:`quadsim.lab.tune.loop_margins.LOOPS`.
@@ -213,12 +214,13 @@ def fly_relay(
     """
     state, setup, relay = states[0], setups[0], relays[0]
     dt_s = setup.imu_period_ns * 1e-9
-    calm = np.zeros((1, 1, 16))
+    calm, work = np.zeros((1, 1, 16)), np.zeros(1, WORKSPACE)
     for k in range(trace.shape[0]):
         _outer(state, setup, relay, dt_s, trace[k])
         if queue.shape[0] > 0:
             _late(queue, k % queue.shape[0], state.command)
-        move_vehicles(states, setups, scene, state.stamp_ns + setup.imu_period_ns, calm, 0)
+        now_ns = state.stamp_ns + setup.imu_period_ns
+        move_vehicles(states, setups, scene, now_ns, calm, 0, work[0])
         _measure(state, noise[k])
         for n in range(setup.delay):
             for i in range(MAX_ROTORS):

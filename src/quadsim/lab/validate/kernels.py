@@ -12,13 +12,22 @@ from quadsim.base.parameters import new, pack
 from quadsim.geometry.vector import cross
 from quadsim.vehicle.forces import forces
 from quadsim.vehicle.formalisms.formalisms import attitude_matrix, finish_step
-from quadsim.vehicle.multirotor import Model, Vehicle, integrate
+from quadsim.vehicle.multirotor import integrate
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import QUATERNION, PhysicsParams
 from quadsim.vehicle.propulsion.rotors import rotor_momentum
 from quadsim.vehicle.ropes.suspension import catch
-from quadsim.vehicle.ropes.suspension_rows import SLUNG, has_load
-from quadsim.vehicle.state import LOAD_P, ROTOR, STATE_SIZE, W
+from quadsim.vehicle.ropes.suspension_rows import has_load
+from quadsim.vehicle.state import (
+    LOAD_P,
+    ROTOR,
+    SLUNG,
+    STATE_SIZE,
+    Model,
+    Vehicle,
+    W,
+    Workspace,
+)
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import EMPTY_SCENE, Scene
 
@@ -40,7 +49,7 @@ def make_model(params: VehicleParams, gravity_mps2: float) -> Model:
     environment: Any = pack(EnvironmentParams(gravity_mps2=gravity_mps2, ground_height_m=-1000.0))
     packed: Any = pack(params.packed_as())
     physics: Any = pack(PhysicsParams())
-    return vehicle, packed, environment, physics
+    return vehicle, packed, environment, physics, new(Workspace)
 
 
 @kernel
@@ -58,9 +67,9 @@ def wrenches(
         out: (N, 6) force in N and torque in N m, body axes; the torque includes what the rotors'
             angular momentum does, so that it is ``J w_dot + w x J w``.
     """
-    vehicle, params, _, _ = model
+    vehicle, params, _, _, work = model
     level = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
-    change = vehicle.scratch[0]
+    change = work.slopes[0]
     for k in range(len(speed)):
         for i in range(params.rotor_directions_count):
             vehicle.x[ROTOR + i] = speed[k, i]
@@ -103,7 +112,7 @@ def predict(
         every: steps between two rows of ``out``.
         out: (K, rows, 16) position, velocity, attitude, and position and velocity of the load.
     """
-    vehicle, params, environment, _ = model
+    vehicle, params, environment, _, work = model
     rotors, loaded = params.rotor_directions_count, has_load(params)
     size = STATE_SIZE if loaded else ROTOR + rotors
     x = vehicle.x
@@ -138,7 +147,7 @@ def predict(
                 finish_step(x, vehicle, QUATERNION, dt_s)
                 if loaded:
                     R_WB = attitude_matrix(x, vehicle, QUATERNION)
-                    catch(vehicle, R_WB, params, environment, scene)
+                    catch(vehicle, R_WB, params, environment, scene, work.ropes)
     for i in range(3):
         vehicle.inputs.external_torque_B_Nm[i] = 0.0
 

@@ -12,8 +12,6 @@ would gain energy with each step, by a factor 1 + (w dt)^2 / 2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from quadsim.base.compiled import kernel
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import Mat3, apply, apply_inverse
@@ -27,11 +25,8 @@ from quadsim.vehicle.contact.points import (
 from quadsim.vehicle.formalisms.formalisms import attitude_matrix, body_rates
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
-from quadsim.vehicle.state import P, V, three
+from quadsim.vehicle.state import P, V, Vehicle, three
 from quadsim.world.scene.distance_shapes import cylinder_distance
-
-if TYPE_CHECKING:
-    from quadsim.vehicle.multirotor import Vehicle
 
 
 @kernel

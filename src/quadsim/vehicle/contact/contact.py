@@ -6,14 +6,14 @@ the point and an anchor on the surface, cut to mu N: below that limit the point 
 creeping, at the limit it slides and drags the anchor along (P. A. Cundall and O. D. L. Strack,
 *A discrete numerical model for granular assemblies*, Geotechnique 29, 1979).
 
-Surfaces are looked for once after each step (:func:`settle`); over a step each is its tangent
-plane, so that the derivative costs a few products for what is near, and nothing for what is not.
+Surfaces are looked for once after each step (:func:`update_contacts`); over a step each is its
+tangent plane, so that the derivative costs a few products for what is near, and nothing for what is
+not.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from quadsim.base.compiled import Array, inline, kernel
 from quadsim.base.elementary import cos
@@ -30,10 +30,8 @@ from quadsim.vehicle.contact.points import (
     NEAR,
     NO_CRASH,
     OBSTACLE,
-    SURFACES,
     TIPPED_OVER,
     TOUCHING,
-    Feet,
     count_points,
     is_foot,
     point_B,
@@ -41,17 +39,14 @@ from quadsim.vehicle.contact.points import (
     springs_of,
 )
 from quadsim.vehicle.parameters import VehicleParams
-from quadsim.vehicle.state import P, V, W, three
+from quadsim.vehicle.state import SURFACES, Feet, P, V, Vehicle, W, three
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.distance import obstacle_distance, obstacles_beyond
 from quadsim.world.scene.distance_ground import ground_distance, highest_ground
 from quadsim.world.scene.raycast_terrain import terrain_height
 from quadsim.world.scene.scene import Scene
 
-if TYPE_CHECKING:
-    from quadsim.vehicle.multirotor import Vehicle
-
-__all__ = ["CRASHES", "collide", "contact_wrench", "is_clear", "settle"]
+__all__ = ["CRASHES", "collide", "contact_wrench", "is_clear", "update_contacts"]
 
 #: How far beyond what it flies in two steps a point looks for surfaces, in m.
 MARGIN_M = 0.02
@@ -96,7 +91,7 @@ def tangential(a_W: Vec3, normal_W: Vec3) -> Vec3:
 
 @kernel
 def contact_wrench(
-    x: Array, R_WB: Mat3, v_W: Vec3, w_B: Vec3, vehicle: Vehicle, params: VehicleParams
+    x: Array, R_WB: Mat3, v_W: Vec3, w_B: Vec3, feet: Feet, params: VehicleParams
 ) -> tuple[Vec3, Vec3]:
     """Force in W in N and torque in B in N m of all surfaces that are near.
 
@@ -105,11 +100,10 @@ def contact_wrench(
         R_WB: attitude.
         v_W: velocity in m/s.
         w_B: body rates in rad/s.
-        vehicle: VEHICLE record; its ``feet`` hold the surfaces.
+        feet: the surfaces that are near.
         params: packed VehicleParams.
     """
     force, torque = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
-    feet = vehicle.feet
     if feet.near == 0:
         return force, torque
     p_W = three(x, P)
@@ -261,7 +255,7 @@ def look_around(vehicle: Vehicle, environment: EnvironmentParams, scene: Scene, 
 
 
 @kernel
-def settle(
+def update_contacts(
     vehicle: Vehicle,
     R_WB: Mat3,
     params: VehicleParams,

@@ -1,23 +1,17 @@
-"""What is kept of a vehicle's contacts, and the springs and dampers behind each of its points."""
+"""The points by which a vehicle touches things, and the spring and damper behind each."""
 
 from __future__ import annotations
 
 import math
-from typing import Annotated
 
-import numpy as np
-from numpy.typing import NDArray
-
-from quadsim.base.compiled import Array, Record, Vector, kernel
+from quadsim.base.compiled import kernel
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.vector import norm, vec3
-from quadsim.vehicle.contact.hull import MAX_FEET, MAX_HULL
 from quadsim.vehicle.parameters import VehicleParams
+from quadsim.vehicle.state import SURFACES, Feet
 
-#: Each point may touch the ground and one obstacle at once.
-SURFACES = 2
+#: Kinds of surfaces.
 GROUND, OBSTACLE = range(SURFACES)
-SLOTS = SURFACES * (MAX_FEET + MAX_HULL)
 
 #: What a point has to do with a surface.
 FAR, NEAR, TOUCHING = range(3)
@@ -37,35 +31,6 @@ WEIGHT_MPS2 = 9.80665
 
 #: By how much of its radius a vehicle's body is taller, at either end, than where its points are.
 BODY_MARGIN = 0.15
-
-
-class Feet(Record):
-    """Contacts of one vehicle.
-
-    A surface is held as its tangent plane, n.x = offset, over each step.
-    """
-
-    near: int  # how many of `slots` count
-    slots: Annotated[NDArray[np.int64], SLOTS]  # point times SURFACES plus the kind of surface
-    state: Annotated[NDArray[np.int64], SLOTS]  # FAR, NEAR, TOUCHING
-    normal_W: Annotated[Array, SLOTS, 3]
-    offset_m: Annotated[Array, SLOTS]
-    anchor_W_m: Annotated[Array, SLOTS, 3]  # where the spring of friction is tied
-    approach_mps: Annotated[Array, SLOTS]  # speed that counts at a touch, before it
-    free_at_W_m: Vector  # about there no obstacle is
-    free_m: float  # within this distance
-    clear_at_W_m: Vector  # about there nothing is at all
-    clear_m: float  # within this distance
-    reach_m: float  # of the farthest point; 0: what follows is not known yet
-    foot_N_m: float  # stiffness of a foot, N/m
-    foot_Ns_m: float  # its damping, N s/m
-    hull_N_m: float
-    hull_Ns_m: float
-    body_radius_m: float  # the upright cylinder around all points
-    body_middle_m: float
-    body_half_m: float
-    tilted_s: float  # for how long it lies tilted
-    impact_mps: float  # speed of the last touch
 
 
 @kernel

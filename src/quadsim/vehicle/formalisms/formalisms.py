@@ -14,7 +14,6 @@ In the state, the attitude begins at Q: a quaternion, three angles, or theta.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from quadsim.base.compiled import Array, inline, kernel
 from quadsim.base.elementary import cos, sin, tan
@@ -37,10 +36,7 @@ from quadsim.geometry.rotation import (
 from quadsim.geometry.vector import add, cross, scale
 from quadsim.vehicle.formalisms.quaternion_constraint import body_rates_of, rate_of
 from quadsim.vehicle.physics import CONSTRAINT, EULER, MATRIX, QUATERNION
-from quadsim.vehicle.state import Q_DOT, Q, W, three
-
-if TYPE_CHECKING:
-    from quadsim.vehicle.multirotor import Vehicle
+from quadsim.vehicle.state import Q_DOT, Q, Vehicle, W, three
 
 #: Angles that change by more than this in one step, in rad, are those of a gimbal lock.
 GIMBAL_STEP_RAD = 0.1

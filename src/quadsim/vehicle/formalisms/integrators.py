@@ -24,21 +24,25 @@ def steps_within(interval_ns: int, longest_ns: int) -> int:
     return int(-(-interval_ns // longest_ns))
 
 
+#: Stages of the classical method of fourth order (W. Kutta, Z. Math. Phys. 46, 1901; Hairer,
+#: Norsett and Wanner, *Solving ODEs I*, II.1) and of Euler's: the weight of each slope in the mean,
+#: and the share of the step at which the next one is taken.
+KUTTA = ((1.0 / 6.0, 0.5), (1.0 / 3.0, 0.5), (1.0 / 3.0, 1.0), (1.0 / 6.0, 0.0))
+EULER = ((1.0, 0.0),)
+
+
 @template
 def mean_derivative(
     derivative: Derivative, x: Array, model: Any, dt_s: float, stages: int, scratch: Array
 ) -> Array:
     """What an explicit method takes for the mean derivative over one step from x.
 
-    One stage is Euler's method, of first order. Four are the classical method of fourth order (W.
-    Kutta, Z. Math. Phys. 46, 1901; Hairer, Norsett and Wanner, *Solving ODEs I*, II.1).
-
     Args:
         derivative: see above.
         x: (n,) state at the start of the step.
         model: see above.
         dt_s: length of the step.
-        stages: 1 or 4.
+        stages: 4 by :data:`KUTTA`, 1 by :data:`EULER`.
         scratch: (3, at least n) working memory.
 
     Returns:
@@ -52,11 +56,9 @@ def mean_derivative(
         slope[i] = 0.0
         probe[i] = x[i]
     for stage in range(stages):
-        inner = stages == 4 and (stage == 1 or stage == 2)
-        weight = 1.0 if stages == 1 else (1.0 / 3.0 if inner else 1.0 / 6.0)
-        next_s = dt_s if stage == 2 else 0.5 * dt_s
+        weight, ahead = KUTTA[stage] if stages == 4 else EULER[0]
         derivative(probe, model, slope)
         for i in range(n):
             mean[i] += weight * slope[i]
-            probe[i] = x[i] + next_s * slope[i]
+            probe[i] = x[i] + ahead * dt_s * slope[i]
     return mean

@@ -24,18 +24,13 @@ zero, so that the thrust does not jump where the model ends (both ours).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from quadsim.base.compiled import kernel
 from quadsim.geometry.rotation import Mat3
-from quadsim.vehicle.aerodynamics import reference_density
 from quadsim.vehicle.parameters import VehicleParams
-from quadsim.vehicle.propulsion.inflow import blade_response, thrust_by_induced_share
+from quadsim.vehicle.propulsion.inflow import blade_response, momentum_disc, thrust_by_induced_share
 from quadsim.vehicle.propulsion.parameters import NO_GROUND_EFFECT, SANCHEZ_CUEVAS
-from quadsim.vehicle.state import ROTOR, V
-
-if TYPE_CHECKING:
-    from quadsim.vehicle.multirotor import Vehicle
+from quadsim.vehicle.state import ROTOR, V, Vehicle
 
 #: In rotor radii: the lowest height, and where the effect fades and ends.
 LOWEST, FADES, ENDS = 0.5, 8.0, 10.0
@@ -80,7 +75,7 @@ def thrust_gain(i: int, R_WB: Mat3, vehicle: Vehicle, params: VehicleParams) -> 
     height_m = vehicle.held.height_m + up[0] * hub[0] + up[1] * hub[1] + up[2] * hub[2]
     share = image_share(i, height_m, params)
     share *= min(max((ENDS - height_m / rotor.radius_m) / (ENDS - FADES), 0.0), 1.0)
-    disc = 2.0 * reference_density(params) * math.pi * rotor.radius_m * rotor.radius_m
+    disc = momentum_disc(params)
     speed = vehicle.x[ROTOR + i]
     induced2 = params.thrust_coefficient_N_s2 * speed * speed / disc
     east = vehicle.x[V] - vehicle.held.wind_W_mps[0]

@@ -49,13 +49,20 @@ _ITERATIONS = 4
 _NEAR_MPS = 1e-2
 
 
+@inline
+def momentum_disc(params: VehicleParams) -> float:
+    """Thrust over squared induced velocity in hover, 2 rho A, of a vehicle's rotors in kg/m."""
+    radius_m = params.rotor.radius_m
+    return 2.0 * reference_density(params) * math.pi * radius_m * radius_m
+
+
 @kernel
 def blade_response(params: VehicleParams) -> float:
     """Response beta of a vehicle's rotors; by a rule where the file has no inflow coefficient."""
     rotor = params.rotor
     if rotor.inflow_N_s2 <= 0.0:
         return USUAL_BETA
-    disc = 2.0 * reference_density(params) * math.pi * rotor.radius_m * rotor.radius_m
+    disc = momentum_disc(params)
     kappa = rotor.inflow_N_s2 / math.sqrt(params.thrust_coefficient_N_s2 * disc)
     kappa = min(kappa, LARGEST_KAPPA)
     return float(2.0 * kappa / (1.0 - kappa))
@@ -120,7 +127,7 @@ def descent_loss(static_N: float, speed_radps: float, w_mps: float, params: Vehi
     if static_N <= 0.0:
         return 0.0
     rotor = params.rotor
-    disc = 2.0 * reference_density(params) * math.pi * rotor.radius_m * rotor.radius_m
+    disc = momentum_disc(params)
     # a rotor that hardly turns falls without bound over its v_h; the blades stall long before
     x = max(w_mps / math.sqrt(static_N / disc), -FASTEST)
     part = min(max((-x - LINE_ENDS) / (FIT_BEGINS - LINE_ENDS), 0.0), 1.0)

@@ -23,16 +23,12 @@ power. An empty battery ends: E falls to zero in the 3.6 % of its capacity below
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from quadsim.base.compiled import Array, inline, kernel
 from quadsim.base.elementary import exp
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.propulsion.parameters import ELECTRIC, LITHIUM_POLYMER
-from quadsim.vehicle.state import ROTOR
-
-if TYPE_CHECKING:
-    from quadsim.vehicle.multirotor import Vehicle
+from quadsim.vehicle.state import ROTOR, Vehicle
 
 #: Nominal voltage of a lithium-polymer cell in V.
 CELL_V = 3.7

@@ -42,25 +42,108 @@ out, by which the moments of a quadrotor add up instead of cancelling.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from quadsim.base.compiled import Array, inline
 from quadsim.base.parameters import Vec3
-from quadsim.vehicle.aerodynamics import reference_density
 from quadsim.vehicle.parameters import VehicleParams
-from quadsim.vehicle.propulsion.inflow import LINE_ENDS, descent_loss, induced_velocity
-from quadsim.vehicle.propulsion.parameters import MOMENTUM, RESIDUAL_FEATURES
-from quadsim.vehicle.state import ROTOR
+from quadsim.vehicle.propulsion.inflow import (
+    LINE_ENDS,
+    descent_loss,
+    induced_velocity,
+    momentum_disc,
+)
+from quadsim.vehicle.propulsion.parameters import MOMENTUM, RESIDUAL_FEATURES, RotorParams
+from quadsim.vehicle.state import ROTOR, Held
 
-if TYPE_CHECKING:
-    from quadsim.vehicle.multirotor import Vehicle
+#: Force in N and torque in N m, body axes.
+Wrench = tuple[float, float, float, float, float, float]
+
+
+class Effects(NamedTuple):
+    """Which of the effects that not every rotor has are there."""
+
+    momentum: bool
+    descent: bool  # of the line through hover
+    residual: bool
+    torque_residual: bool
+    asymmetry: bool
 
 
 @inline
-def _residual(
-    speed: float, u: float, v: float, w: float, V: float, r_B: Vec3, c: tuple[float, ...]
+def effects_of(params: VehicleParams) -> Effects:
+    """The effects of a vehicle's rotors."""
+    rotor = params.rotor
+    return Effects(
+        rotor.inflow_model == MOMENTUM,
+        rotor.inflow_N_s2 > 0.0,
+        rotor.thrust_residual_count > 0,
+        rotor.torque_residual_count > 0,
+        rotor.torque_residual_count > RESIDUAL_FEATURES,
+    )
+
+
+@inline
+def hub_velocity(air_B: Vec3, w_B: Vec3, r_B: Vec3) -> Vec3:
+    """Velocity (u, v, w) of a hub at r_B through the air, body axes, in m/s."""
+    return (
+        air_B[0] + w_B[1] * r_B[2] - w_B[2] * r_B[1],
+        air_B[1] + w_B[2] * r_B[0] - w_B[0] * r_B[2],
+        air_B[2] + w_B[0] * r_B[1] - w_B[1] * r_B[0],
+    )
+
+
+@inline
+def translational_lift(static: float, air: Vec3, rotor: RotorParams) -> float:
+    """Thrust in N gained in forward flight."""
+    u, v, _ = air
+    return min(rotor.translational_lift_N_s2_m2 * (u * u + v * v), static)
+
+
+@inline
+def thrust_by_momentum(
+    static: float, speed: float, air: Vec3, gain: float, params: VehicleParams
+) -> tuple[float, float]:
+    """Thrust in N, and the flow through the disc in m/s, by blade elements and momentum theory.
+
+    Args:
+        static: static thrust in N.
+        speed: of the rotor in rad/s.
+        air: velocity (u, v, w) of the hub through the air in m/s.
+        gain: of the thrust by the ground.
+        params: packed VehicleParams.
+    """
+    u, v, w = air
+    rotor, disc = params.rotor, momentum_disc(params)
+    slope = rotor.blade_inflow_N_s2 * speed
+    lift = translational_lift(static, air, rotor)
+    lift += static + slope * math.sqrt(static / disc)
+    flow = w + induced_velocity(lift, slope, w, u * u + v * v, disc)
+    return (gain - 1.0) * static + lift - slope * flow, flow
+
+
+@inline
+def thrust_by_line(
+    static: float, speed: float, air: Vec3, gain: float, descent: bool, params: VehicleParams
 ) -> float:
-    """Thrust in N that the vehicle's residual adds to one rotor; V is the air speed in the disc."""
+    """Thrust in N by the line through hover; in ``descent`` by that of the vortex ring state."""
+    rotor, w = params.rotor, air[2]
+    lost = rotor.inflow_N_s2 * speed * w
+    if descent and w < 0.0 and momentum_disc(params) * w * w > LINE_ENDS * LINE_ENDS * static:
+        lost = descent_loss(static, speed, w, params)
+    return gain * static - lost + translational_lift(static, air, rotor)
+
+
+@inline
+def thrust_residual(speed: float, air: Vec3, r_B: Vec3, rotor: RotorParams) -> float:
+    """Thrust in N that the vehicle's residual adds to the rotor at r_B."""
+    u, v, w = air
+    c, V = rotor.thrust_residual, math.sqrt(u * u + v * v)
+    if rotor.residual_advance_ratio > 0.0:
+        known = rotor.residual_advance_ratio * rotor.radius_m * speed
+        if V * V + w * w > known * known:
+            share = known / math.sqrt(V * V + w * w)
+            u, v, w, V = share * u, share * v, share * w, share * V
     downstream = -(u * r_B[0] + v * r_B[1]) / (V + 1e-6)
     return float(
         speed * (c[0] * speed + c[1] * w + (c[2] + c[7] * downstream) * V)
@@ -72,28 +155,91 @@ def _residual(
 
 
 @inline
-def _torque_residual(
-    speed: float, u: float, v: float, w: float, V: float, r_B: Vec3, c: tuple[float, ...]
-) -> tuple[float, float]:
-    """Torque in N m about x and y that the vehicle's residual adds for one rotor."""
+def torque_residual(speed: float, air: Vec3, r_B: Vec3, rotor: RotorParams) -> tuple[float, float]:
+    """Torque in N m about x and y that the vehicle's residual adds for the rotor at r_B."""
+    u, v, w = air
+    c, V = rotor.torque_residual, math.sqrt(u * u + v * v)
     roll = r_B[1] * speed * (c[0] * speed + c[1] * w + c[2] * V) + (c[3] * speed + c[4] * w) * v
     pitch = r_B[0] * speed * (c[5] * speed + c[6] * w + c[7] * V) + (c[8] * speed + c[9] * w) * u
     return roll, -pitch
 
 
 @inline
-def _asymmetry(
-    speed: float, u: float, v: float, w: float, r_B: Vec3, c: tuple[float, ...]
-) -> tuple[float, float]:
+def asymmetry(speed: float, air: Vec3, r_B: Vec3, rotor: RotorParams) -> tuple[float, float]:
     """Torque in N m about x and y by the last six numbers of the vehicle's residual."""
+    u, v, w = air
+    c = rotor.torque_residual
     roll = w * (c[10] * speed + c[11] * u) + c[12] * r_B[1] * u * u
     pitch = w * (c[13] * speed + c[14] * v) + c[15] * r_B[0] * v * v
     return roll, -pitch
 
 
 @inline
+def disc_tilt(speed: float, params: VehicleParams) -> float:
+    """Tilt of the disc in rad over the air speed in it; it falls to zero below idle."""
+    flapping = params.rotor.flapping_rad / params.rotor.radius_m
+    idle = max(params.rotor_speed_min_radps, 1.0)
+    return float(flapping * speed / max(speed * speed, idle * idle))
+
+
+@inline
+def add_rotor(
+    total: Wrench,
+    i: int,
+    speed: float,
+    air_B: Vec3,
+    w_B: Vec3,
+    gain: float,
+    effects: Effects,
+    params: VehicleParams,
+) -> Wrench:
+    """The wrench about the centre of mass, and that of one rotor more.
+
+    Args:
+        total: of the rotors so far.
+        i: which rotor.
+        speed: of it in rad/s.
+        air_B: velocity of the centre of mass through the air in m/s.
+        w_B: body rates in rad/s.
+        gain: of its thrust by the ground.
+        effects: of the vehicle's rotors.
+        params: packed VehicleParams, or tuples with fields of the same names.
+    """
+    rotor, r_B, direction = params.rotor, params.rotor_positions_B_m[i], params.rotor_directions[i]
+    air = hub_velocity(air_B, w_B, r_B)
+    u, v, _ = air
+    static = params.thrust_coefficient_N_s2 * speed * speed
+    side = params.rotor_drag_N_s2 * speed  # force in the disc over the air speed in it
+    if effects.momentum:
+        thrust, flow = thrust_by_momentum(static, speed, air, gain, params)
+        side += rotor.inflow_drag_N_s2_m2 * flow
+    else:
+        thrust = thrust_by_line(static, speed, air, gain, effects.descent, params)
+    if effects.residual:
+        thrust += thrust_residual(speed, air, r_B, rotor)
+    tilt = disc_tilt(speed, params)
+    side += tilt * thrust
+    rolling = direction * params.rolling_moment_N_s2 * speed
+    hub = rotor.hinge_stiffness_N_m * tilt + rotor.hub_moment_N_s2 * speed
+    fx, fy, fz, tx, ty, tz = total
+    tx += r_B[1] * thrust + r_B[2] * side * v - rolling * u + hub * v
+    ty -= r_B[2] * side * u + r_B[0] * thrust + rolling * v + hub * u
+    tz -= r_B[0] * side * v - r_B[1] * side * u
+    tz -= direction * params.torque_ratio_m * static
+    if effects.torque_residual:
+        roll, pitch = torque_residual(speed, air, r_B, rotor)
+        tx += roll
+        ty += pitch
+    if effects.asymmetry:
+        roll, pitch = asymmetry(speed, air, r_B, rotor)
+        tx += roll
+        ty += pitch
+    return fx - side * u, fy - side * v, fz + thrust, tx, ty, tz
+
+
+@inline
 def rotor_wrench(
-    x: Array, air_B: Vec3, w_B: Vec3, vehicle: Vehicle, params: VehicleParams
+    x: Array, air_B: Vec3, w_B: Vec3, held: Held, params: VehicleParams
 ) -> tuple[Vec3, Vec3]:
     """Force and torque of the rotors about the centre of mass, body axes, in N and N m.
 
@@ -101,69 +247,15 @@ def rotor_wrench(
         x: (STATE_SIZE,) state, for the rotor speeds.
         air_B: velocity of the centre of mass through the air in m/s.
         w_B: body rates in rad/s.
-        vehicle: VEHICLE record, for what is held over the step.
+        held: what is held over the step.
         params: packed VehicleParams.
     """
-    held, rotor = vehicle.held, params.rotor
-    flapping = rotor.flapping_rad / rotor.radius_m
-    idle = max(params.rotor_speed_min_radps, 1.0)
-    disc = 0.0  # T / v_h^2 in hover; 0 without an inflow coefficient
-    if rotor.inflow_N_s2 > 0.0 or rotor.inflow_model == MOMENTUM:
-        disc = 2.0 * reference_density(params) * math.pi * rotor.radius_m * rotor.radius_m
-    fx, fy, fz = 0.0, 0.0, 0.0
-    tx, ty, tz = 0.0, 0.0, 0.0
+    effects = effects_of(params)
+    total = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     for i in range(params.rotor_directions_count):
-        speed = x[ROTOR + i]
-        r_B = params.rotor_positions_B_m[i]
-        u = air_B[0] + w_B[1] * r_B[2] - w_B[2] * r_B[1]
-        v = air_B[1] + w_B[2] * r_B[0] - w_B[0] * r_B[2]
-        w = air_B[2] + w_B[0] * r_B[1] - w_B[1] * r_B[0]
-        static = params.thrust_coefficient_N_s2 * speed * speed
-        side = params.rotor_drag_N_s2 * speed
-        if rotor.inflow_model == MOMENTUM:
-            slope = rotor.blade_inflow_N_s2 * speed
-            lift = min(rotor.translational_lift_N_s2_m2 * (u * u + v * v), static)
-            lift += static + slope * math.sqrt(static / disc)
-            flow = w + induced_velocity(lift, slope, w, u * u + v * v, disc)
-            thrust = (held.thrust_gain[i] - 1.0) * static + lift - slope * flow
-            side += rotor.inflow_drag_N_s2_m2 * flow
-        else:
-            lost = rotor.inflow_N_s2 * speed * w
-            if w < 0.0 and disc * w * w > LINE_ENDS * LINE_ENDS * static:
-                lost = descent_loss(static, speed, w, params)
-            thrust = held.thrust_gain[i] * static - lost
-            thrust += min(rotor.translational_lift_N_s2_m2 * (u * u + v * v), static)
-        V = 0.0
-        if rotor.thrust_residual_count > 0 or rotor.torque_residual_count > 0:
-            V = math.sqrt(u * u + v * v)
-        if rotor.thrust_residual_count > 0:
-            share = 1.0
-            if rotor.residual_advance_ratio > 0.0:
-                known = rotor.residual_advance_ratio * rotor.radius_m * speed
-                if V * V + w * w > known * known:
-                    share = known / math.sqrt(V * V + w * w)
-            thrust += _residual(
-                speed, share * u, share * v, share * w, share * V, r_B, rotor.thrust_residual
-            )
-        tilt = flapping * speed / max(speed * speed, idle * idle)
-        side += tilt * thrust
-        rolling = params.rotor_directions[i] * params.rolling_moment_N_s2 * speed
-        hub = rotor.hinge_stiffness_N_m * tilt + rotor.hub_moment_N_s2 * speed
-        fx -= side * u
-        fy -= side * v
-        fz += thrust
-        tx += r_B[1] * thrust + r_B[2] * side * v - rolling * u + hub * v
-        ty -= r_B[2] * side * u + r_B[0] * thrust + rolling * v + hub * u
-        tz -= r_B[0] * side * v - r_B[1] * side * u
-        tz -= params.rotor_directions[i] * params.torque_ratio_m * static
-        if rotor.torque_residual_count > 0:
-            roll, pitch = _torque_residual(speed, u, v, w, V, r_B, rotor.torque_residual)
-            tx += roll
-            ty += pitch
-        if rotor.torque_residual_count > RESIDUAL_FEATURES:
-            roll, pitch = _asymmetry(speed, u, v, w, r_B, rotor.torque_residual)
-            tx += roll
-            ty += pitch
+        gain = held.thrust_gain[i]
+        total = add_rotor(total, i, x[ROTOR + i], air_B, w_B, gain, effects, params)
+    fx, fy, fz, tx, ty, tz = total
     ratio = held.density_ratio
     return (ratio * fx, ratio * fy, ratio * fz), (ratio * tx, ratio * ty, ratio * tz)
 
@@ -173,15 +265,9 @@ def rotor_momentum(x: Array, params: VehicleParams) -> float:
     """Angular momentum of the rotors about body z relative to the body, in kg m^2/s.
 
     With h it and w the body rates, the rotors put -w x (0, 0, h) - (0, 0, dh/dt) on the body: the
-    gyroscopic torque, and the reaction to speeding up.
+    gyroscopic torque, and the reaction to speeding up. From a derivative of the state it is dh/dt.
     """
     total = 0.0
     for i in range(params.rotor_directions_count):
         total += params.rotor_directions[i] * x[ROTOR + i]
     return float(params.rotor.inertia_kg_m2 * total)
-
-
-@inline
-def rotor_momentum_rate(x_dot: Array, params: VehicleParams) -> float:
-    """Its derivative in N m, from the rotor accelerations in a derivative of the state."""
-    return rotor_momentum(x_dot, params)

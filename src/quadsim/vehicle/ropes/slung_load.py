@@ -8,40 +8,20 @@ anchor by a spring of the same stiffness until the limit, beyond which the ancho
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-from quadsim.base.compiled import Array, Record, Vector, kernel
+from quadsim.base.compiled import Array, kernel
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.vector import add, dot, norm, scale, subtract, vec3
 from quadsim.vehicle.parameters import VehicleParams
-from quadsim.vehicle.state import LOAD_P, LOAD_V, three
+from quadsim.vehicle.state import LOAD_P, LOAD_V, Load, Vehicle, three
 from quadsim.world.air.atmosphere import STANDARD_GRAVITY_MPS2, air_density
 from quadsim.world.earth.gravity import gravity_at
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.distance import surface_distance
 from quadsim.world.scene.scene import Scene
 
-if TYPE_CHECKING:
-    from quadsim.vehicle.multirotor import Vehicle
-
 #: Surfaces are looked for within this distance of the load.
 REACH_M = 1.0
-
-
-class Load(Record):
-    """What is held over a step.
-
-    The nearest surface as unit normal and height along it, where friction holds the load while
-    it touches, and the air.
-    """
-
-    normal_W: Vector
-    offset_m: float
-    touches: int
-    anchor_W_m: Vector
-    air_density_kg_m3: float
-    looked_W_m: Vector  # where surfaces were looked for last,
-    clear_m: float  # and how far around there are none
 
 
 @kernel

@@ -9,7 +9,7 @@ an inelastic impact.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quadsim.base.compiled import Array, kernel
 from quadsim.base.errors import InputError
@@ -21,9 +21,6 @@ from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.ropes.constraints import AT_MOST, EQUAL
 from quadsim.vehicle.ropes.slung_load import is_in_the_clear, load_acceleration_W, settle_load
 from quadsim.vehicle.ropes.suspension_rows import (
-    ROPES,
-    SLUNG,
-    TETHER,
     aim,
     attachment_B,
     fill_mobility,
@@ -36,14 +33,25 @@ from quadsim.vehicle.ropes.suspension_rows import (
     span_rate_W,
     span_W,
 )
-from quadsim.vehicle.state import LOAD_P, LOAD_V, Q_DOT, P, Q, V, W, three
+from quadsim.vehicle.state import (
+    LOAD_P,
+    LOAD_V,
+    Q_DOT,
+    ROPES,
+    SLUNG,
+    TETHER,
+    P,
+    Q,
+    RopeRows,
+    V,
+    Vehicle,
+    W,
+    three,
+)
 from quadsim.world.air.atmosphere import STANDARD_GRAVITY_MPS2
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.raycast_terrain import terrain_height
 from quadsim.world.scene.scene import Scene
-
-if TYPE_CHECKING:
-    from quadsim.vehicle.multirotor import Vehicle
 
 __all__ = ["catch", "check_ropes", "hang", "has_load", "has_ropes", "suspend"]
 
@@ -64,11 +72,12 @@ def pull(
     load_W: Vec3,
     vehicle: Vehicle,
     params: VehicleParams,
+    rows: RopeRows,
 ) -> tuple[Vec3, Vec3, Vec3]:
     """What taut ropes add to the acceleration, the angular acceleration and that of the load.
 
     Args:
-        x, R_WB, v_W, w_B, a_W, w_dot_B, vehicle, params: see :func:`suspend`.
+        x, R_WB, v_W, w_B, a_W, w_dot_B, vehicle, params, rows: see :func:`suspend`.
         load_W: acceleration of the load without its rope in m/s^2.
     """
     ropes, mass_kg = vehicle.suspension, vehicle.held.mass_kg
@@ -77,24 +86,24 @@ def pull(
             continue
         r_B, away_W = attachment_B(rope, params), span_W(rope, x, R_WB, params)
         rate_W = span_rate_W(rope, x, R_WB, v_W, w_B, params)
-        distance = aim(rope, away_W, R_WB, ropes, params)
-        n_W = vec3(ropes.normal_W[rope])
+        distance = aim(rope, away_W, R_WB, rows, params)
+        n_W = vec3(rows.normal_W[rope])
         turning_B = add(cross(w_dot_B, r_B), cross(w_B, cross(w_B, r_B)))
         relative_W = add(a_W, apply(R_WB, turning_B))
         if rope == SLUNG:
             relative_W = subtract(relative_W, load_W)
         radial = dot(n_W, rate_W)
         across = (dot(rate_W, rate_W) - radial * radial) / distance
-        ropes.sides[rope] = AT_MOST
-        ropes.residual[rope] = dot(n_W, relative_W) + across
-    fill_mobility(ropes, mass_kg, params, True)
+        rows.sides[rope] = AT_MOST
+        rows.residual[rope] = dot(n_W, relative_W) + across
+    fill_mobility(rows, mass_kg, params, True)
     for rope in range(ROPES):
         if ropes.taut[rope] == 0:
-            leave_out(rope, ropes)
-    solve(ropes)
+            leave_out(rope, rows)
+    solve(rows)
     for rope in range(ROPES):
-        ropes.tension_N[rope] = -ropes.multiplier[rope]
-    return pulls(ropes, mass_kg, params)
+        ropes.tension_N[rope] = -rows.multiplier[rope]
+    return pulls(rows, mass_kg, params)
 
 
 @kernel
@@ -108,6 +117,7 @@ def suspend(
     vehicle: Vehicle,
     params: VehicleParams,
     environment: EnvironmentParams,
+    rows: RopeRows,
     x_dot: Array,
 ) -> tuple[Vec3, Vec3]:
     """What ropes make of the free accelerations; the load's derivative goes into ``x_dot``.
@@ -124,6 +134,7 @@ def suspend(
         vehicle: VEHICLE record; the tensions are left in ``vehicle.suspension``.
         params: packed VehicleParams.
         environment: packed EnvironmentParams.
+        rows: working memory.
         x_dot: (STATE_SIZE,) of which the load's elements are written, if there is one.
 
     Returns:
@@ -135,7 +146,7 @@ def suspend(
         load_W = load_acceleration_W(x, vehicle, params, environment)
     linear, turn = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
     if ropes.taut[SLUNG] != 0 or ropes.taut[TETHER] != 0:
-        linear, turn, load = pull(x, R_WB, v_W, w_B, a_W, w_dot_B, load_W, vehicle, params)
+        linear, turn, load = pull(x, R_WB, v_W, w_B, a_W, w_dot_B, load_W, vehicle, params, rows)
         load_W = add(load_W, load)
     if has_load(params):
         for i in range(3):
@@ -146,7 +157,12 @@ def suspend(
 
 @kernel
 def _put_back_positions(
-    x: Array, R_WB: Mat3, vehicle: Vehicle, params: VehicleParams, held: tuple[int, int]
+    x: Array,
+    R_WB: Mat3,
+    vehicle: Vehicle,
+    params: VehicleParams,
+    rows: RopeRows,
+    held: tuple[int, int],
 ) -> None:
     """Bring body and load onto the ropes that are ``held`` (0 no, 1 taut, 2 just struck).
 
@@ -161,19 +177,19 @@ def _put_back_positions(
             length = rope_length_m(rope, params)
             if length == 0.0 or (rope == SLUNG and ropes.released != 0):
                 continue
-            off = aim(rope, span_W(rope, x, R_WB, params), R_WB, ropes, params) - length
-            ropes.residual[rope] = off
-            ropes.sides[rope] = EQUAL if held[rope] == 1 else AT_MOST
+            off = aim(rope, span_W(rope, x, R_WB, params), R_WB, rows, params) - length
+            rows.residual[rope] = off
+            rows.sides[rope] = EQUAL if held[rope] == 1 else AT_MOST
             if held[rope] != 0 or off > 0.0:
                 worst = max(worst, abs(off))
         if worst < _ON_THE_ROPE_M:
             return
-        fill_mobility(ropes, mass_kg, params, False)
+        fill_mobility(rows, mass_kg, params, False)
         for rope in range(ROPES):
             if rope_length_m(rope, params) == 0.0 or (rope == SLUNG and ropes.released != 0):
-                leave_out(rope, ropes)
-        solve(ropes)
-        body, _, load = pulls(ropes, mass_kg, params)
+                leave_out(rope, rows)
+        solve(rows)
+        body, _, load = pulls(rows, mass_kg, params)
         for i in range(3):
             x[P + i] += body[i]
             if has_load(params):
@@ -182,7 +198,12 @@ def _put_back_positions(
 
 @kernel
 def _put_back_velocities(
-    x: Array, R_WB: Mat3, vehicle: Vehicle, params: VehicleParams, held: tuple[int, int]
+    x: Array,
+    R_WB: Mat3,
+    vehicle: Vehicle,
+    params: VehicleParams,
+    rows: RopeRows,
+    held: tuple[int, int],
 ) -> None:
     """Take the velocities along the held ropes; where one was struck, ropes may also let go."""
     ropes, mass_kg = vehicle.suspension, vehicle.held.mass_kg
@@ -190,18 +211,18 @@ def _put_back_velocities(
     for rope in range(ROPES):
         if held[rope] != 0:
             rate_W = span_rate_W(rope, x, R_WB, three(x, V), three(x, W), params)
-            aim(rope, span_W(rope, x, R_WB, params), R_WB, ropes, params)
-            ropes.residual[rope] = dot(vec3(ropes.normal_W[rope]), rate_W)
-            ropes.sides[rope] = side
-    fill_mobility(ropes, mass_kg, params, True)
+            aim(rope, span_W(rope, x, R_WB, params), R_WB, rows, params)
+            rows.residual[rope] = dot(vec3(rows.normal_W[rope]), rate_W)
+            rows.sides[rope] = side
+    fill_mobility(rows, mass_kg, params, True)
     for rope in range(ROPES):
         if held[rope] == 0:
-            leave_out(rope, ropes)
-    solve(ropes)
+            leave_out(rope, rows)
+    solve(rows)
     for rope in range(ROPES):
         if held[rope] != 0 and side == AT_MOST:
-            ropes.taut[rope] = 1 if ropes.multiplier[rope] < 0.0 else 0
-    body, turn, load = pulls(ropes, mass_kg, params)
+            ropes.taut[rope] = 1 if rows.multiplier[rope] < 0.0 else 0
+    body, turn, load = pulls(rows, mass_kg, params)
     # the formalism `constraint` keeps the quaternion's rate; no other looks at it
     q_dot = rate_of((x[Q], x[Q + 1], x[Q + 2], x[Q + 3]), turn)
     for i in range(4):
@@ -220,6 +241,7 @@ def catch(
     params: VehicleParams,
     environment: EnvironmentParams,
     scene: Scene,
+    rows: RopeRows,
 ) -> None:
     """After each step: ropes that went slack or taut, and the state back onto the taut ones.
 
@@ -232,6 +254,7 @@ def catch(
         params: packed VehicleParams.
         environment: packed EnvironmentParams.
         scene: terrain and obstacles, on which a load can lie.
+        rows: working memory.
     """
     ropes, x = vehicle.suspension, vehicle.x
     slung, tether = 0, 0
@@ -252,8 +275,8 @@ def catch(
             tether = how
     held = (slung, tether)
     if slung != 0 or tether != 0:
-        _put_back_positions(x, R_WB, vehicle, params, held)
-        _put_back_velocities(x, R_WB, vehicle, params, held)
+        _put_back_positions(x, R_WB, vehicle, params, rows, held)
+        _put_back_velocities(x, R_WB, vehicle, params, rows, held)
     if has_load(params) and not is_in_the_clear(vehicle):
         settle_load(vehicle, params, environment, scene)
 

@@ -11,40 +11,13 @@ so that its row of A is (n, r x R'n, -n) for velocity, body rate and the load's 
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import numpy as np
-from numpy.typing import NDArray
-
-from quadsim.base.compiled import Array, Record, kernel
+from quadsim.base.compiled import Array, kernel
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import Mat3, apply, apply_inverse
 from quadsim.geometry.vector import add, cross, dot, norm, scale, subtract, vec3
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.ropes.constraints import AT_MOST, multipliers
-from quadsim.vehicle.ropes.slung_load import Load
-from quadsim.vehicle.state import LOAD_P, LOAD_V, P, three
-
-#: The ropes.
-SLUNG, TETHER = 0, 1
-ROPES = 2
-
-
-class Suspension(Record):
-    """Ropes that are taut and their tensions; the load; and the working memory of the solver."""
-
-    taut: Annotated[NDArray[np.int64], ROPES]
-    released: int  # the load has been let go, and its rope with it
-    tension_N: Annotated[Array, ROPES]
-    load: Load
-    normal_W: Annotated[Array, ROPES, 3]
-    turn_B_m: Annotated[Array, ROPES, 3]
-    mobility: Annotated[Array, ROPES, ROPES]
-    residual: Annotated[Array, ROPES]
-    multiplier: Annotated[Array, ROPES]
-    sides: Annotated[NDArray[np.int64], ROPES]
-    status: Annotated[NDArray[np.int64], ROPES]
-    elimination: Annotated[Array, ROPES + 1, ROPES]
+from quadsim.vehicle.state import LOAD_P, LOAD_V, ROPES, SLUNG, P, RopeRows, three
 
 
 @kernel
@@ -90,63 +63,63 @@ def span_rate_W(
 
 
 @kernel
-def aim(rope: int, span_W: Vec3, R_WB: Mat3, ropes: Suspension, params: VehicleParams) -> float:
+def aim(rope: int, span_W: Vec3, R_WB: Mat3, rows: RopeRows, params: VehicleParams) -> float:
     """Write the row of A of a rope; returns |d| in m."""
     distance = norm(span_W)
     n_W = scale(1.0 / distance, span_W) if distance > 0.0 else (0.0, 0.0, 1.0)
     turn_B = cross(attachment_B(rope, params), apply_inverse(R_WB, n_W))
     for i in range(3):
-        ropes.normal_W[rope, i] = n_W[i]
-        ropes.turn_B_m[rope, i] = turn_B[i]
+        rows.normal_W[rope, i] = n_W[i]
+        rows.turn_B_m[rope, i] = turn_B[i]
     return distance
 
 
 @kernel
-def fill_mobility(ropes: Suspension, mass_kg: float, params: VehicleParams, turning: bool) -> None:
+def fill_mobility(rows: RopeRows, mass_kg: float, params: VehicleParams, turning: bool) -> None:
     """A M^-1 A^T of both ropes; with ``turning`` False of the positions alone."""
     for i in range(ROPES):
         for j in range(i + 1):
-            total = dot(vec3(ropes.normal_W[i]), vec3(ropes.normal_W[j])) / mass_kg
+            total = dot(vec3(rows.normal_W[i]), vec3(rows.normal_W[j])) / mass_kg
             if turning:
                 for k in range(3):
-                    turns = ropes.turn_B_m[i, k] * ropes.turn_B_m[j, k]
+                    turns = rows.turn_B_m[i, k] * rows.turn_B_m[j, k]
                     total += turns / params.inertia_kg_m2[k]
             if i == SLUNG and params.load.mass_kg > 0.0:
                 total += 1.0 / params.load.mass_kg
-            ropes.mobility[i, j] = ropes.mobility[j, i] = total
+            rows.mobility[i, j] = rows.mobility[j, i] = total
 
 
 @kernel
-def leave_out(rope: int, ropes: Suspension) -> None:
+def leave_out(rope: int, rows: RopeRows) -> None:
     """A rope that takes no part: its limit is away, and no other row moves it."""
-    ropes.sides[rope], ropes.residual[rope] = AT_MOST, -1.0
+    rows.sides[rope], rows.residual[rope] = AT_MOST, -1.0
     for i in range(ROPES):
-        ropes.mobility[rope, i] = ropes.mobility[i, rope] = 0.0
-    ropes.mobility[rope, rope] = 1.0
+        rows.mobility[rope, i] = rows.mobility[i, rope] = 0.0
+    rows.mobility[rope, rope] = 1.0
 
 
 @kernel
-def solve(ropes: Suspension) -> None:
+def solve(rows: RopeRows) -> None:
     """Multipliers of both ropes from their mobility, residuals and sides."""
     multipliers(
-        ropes.mobility,
-        ropes.residual,
-        ropes.sides,
-        ropes.status,
-        ropes.elimination,
-        ropes.multiplier,
+        rows.mobility,
+        rows.residual,
+        rows.sides,
+        rows.status,
+        rows.elimination,
+        rows.multiplier,
     )
 
 
 @kernel
-def pulls(ropes: Suspension, mass_kg: float, params: VehicleParams) -> tuple[Vec3, Vec3, Vec3]:
+def pulls(rows: RopeRows, mass_kg: float, params: VehicleParams) -> tuple[Vec3, Vec3, Vec3]:
     """M^-1 A^T lambda: of the body's velocity (W), its rate (B) and the load's velocity (W)."""
     linear, turn, load = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
     for rope in range(ROPES):
-        force = ropes.multiplier[rope]
+        force = rows.multiplier[rope]
         if force == 0.0:
             continue
-        n_W, arm_B = vec3(ropes.normal_W[rope]), vec3(ropes.turn_B_m[rope])
+        n_W, arm_B = vec3(rows.normal_W[rope]), vec3(rows.turn_B_m[rope])
         linear = add(linear, scale(force / mass_kg, n_W))
         inertia = params.inertia_kg_m2
         turn = add(
