@@ -18,7 +18,7 @@ from quadsim.lab.identify.flight_grid import Windows
 from quadsim.lab.identify.identification import LATE
 from quadsim.lab.identify.least_squares import Prior, fit_least_squares
 from quadsim.lab.identify.motor_fit import Motors, fit_motors
-from quadsim.lab.identify.wrench_terms import TERMS, flow_of
+from quadsim.lab.identify.wrench_terms import TERMS, term_wrench
 from quadsim.vehicle.aerodynamics import body_drag
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.propulsion.rotors import rotor_wrench
@@ -231,12 +231,12 @@ def test_terms_add_up_to_the_force_model(name):
     speeds = vehicle.rotor_speed_max_radps * rng.uniform(0.5, 0.9, (5, rotors))
     air_B, w_B = 4.0 * rng.standard_normal((5, 3)), 3.0 * rng.standard_normal((5, 3))
     air_B[:, 2] = 1.0 + np.abs(air_B[:, 2])  # the line through hover, no vortex ring at any hub
-    flow, known = flow_of(speeds, air_B, w_B, vehicle), file_figures(vehicle)
+    known = file_figures(vehicle)
     known["torque"] *= known["thrust"]
     force, torque = np.zeros((5, 3)), np.zeros((5, 3))
-    for term, wrench in TERMS.items():
+    for term in TERMS:
         if term != "rotor_inertia":
-            f_B, t_B = wrench(flow)
+            f_B, t_B = term_wrench(term, speeds, air_B, w_B, vehicle)
             force += vehicle.mass_kg * known[term] * f_B
             torque += vehicle.mass_kg * known[term] * t_B
     packed = pack(vehicle)
@@ -249,16 +249,16 @@ def test_terms_add_up_to_the_force_model(name):
         drag_B = body_drag(tuple(air_B[i]), 1.0, packed)
         scale = float(np.abs(force[i]).max())
         np.testing.assert_allclose(force[i], np.add(f_B, drag_B), atol=1e-12 * scale)
-        arm_m = float(np.abs(flow.positions_B_m).max())
+        arm_m = float(np.abs(vehicle.rotor_positions_B_m).max())
         np.testing.assert_allclose(torque[i], t_B, atol=1e-12 * scale * arm_m)
 
 
 def test_the_rotors_momentum_is_felt_as_a_gyroscopic_torque():
     """``-w x h``: a wheel that spins up about z and is rolled pitches."""
-    flow = flow_of(np.full((1, 4), 100.0), np.zeros((1, 3)), np.array([[2.0, 0.0, 0.0]]), X500)
-    flow = replace(flow, directions=np.array([1.0, 1.0, -1.0, 0.0]))
-    _, torque = TERMS["rotor_inertia"](flow)
-    np.testing.assert_allclose(torque[0], -np.cross([2.0, 0.0, 0.0], [0.0, 0.0, 100.0]))
+    rates = np.array([[2.0, 0.0, 0.0]])
+    speeds = np.array([[100.0, 50.0, 50.0, 0.0]]) * X500.rotor_directions
+    _, torque = term_wrench("rotor_inertia", speeds, np.zeros((1, 3)), rates, X500)
+    np.testing.assert_allclose(torque[0], -np.cross([2.0, 0.0, 0.0], [0.0, 0.0, 200.0]))
 
 
 # ---- files -------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def one_of(params):
 
 
 def arrays():
-    """Vehicle in the air; parameters, world, scene, physics, working memory; and nothing that befalls it."""
+    """Vehicle in the air; parameters, world, scene, physics and working memory; no disturbance."""
     vehicles = np.zeros(1, VEHICLE)
     vehicles["x"][0, P + 2], vehicles["x"][0, Q] = 30_000.0, 1.0
     vehicles["x"][0, ROTOR : ROTOR + 4] = 650.0
@@ -85,13 +85,8 @@ def arrays():
     vehicles["held"]["density_ratio"] = 1.0
     vehicles["held"]["effectiveness"] = 1.0
     vehicles["held"]["thrust_gain"] = 1.0
-    world = (
-        one_of(RACER),
-        one_of(WORLD),
-        EMPTY_SCENE,
-        one_of(PhysicsParams()),
-        np.zeros(1, WORKSPACE),
-    )
+    physics, work = one_of(PhysicsParams()), np.zeros(1, WORKSPACE)
+    world = (one_of(RACER), one_of(WORLD), EMPTY_SCENE, physics, work)
     return vehicles, world, np.zeros(1, DISTURBANCES)
 
 

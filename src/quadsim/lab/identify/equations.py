@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.lab.identify.flight_grid import Grid
-from quadsim.lab.identify.wrench_terms import TERMS, flow_of
+from quadsim.lab.identify.wrench_terms import TERMS, term_wrench
 from quadsim.vehicle.parameters import VehicleParams
 
 Array = NDArray[np.float64]
@@ -129,14 +129,13 @@ class Equations:
         """(W, 10, K) what each term brings in each window."""
         grid, mean = self._grid, self._grid.windows.mean
         air_B = np.einsum("nji,nj->ni", grid.R_WB, air_W)
-        flow = flow_of(grid.speed_radps, air_B, grid.gyro_S, self._vehicle)
         columns = []
-        for term in TERMS.values():
-            f_B, t_B = term(flow)
+        for name in TERMS:
+            f_B, t_B = term_wrench(name, grid.speed_radps, air_B, grid.gyro_S, self._vehicle)
             f_W = np.einsum("nij,nj->ni", grid.R_WB, f_B)
             lift_W = grid.R_WB[:, 2, 2:] * f_B[:, 2:]
             columns.append(mean(np.hstack([f_B, f_W, t_B, lift_W])))
-        spin = grid.speed_radps @ flow.directions
+        spin = grid.speed_radps @ np.array(self._vehicle.rotor_directions)
         columns[SPIN][:, TORQUE_B] -= self._grid.windows.slope(spin)[:, None] * UP
         return np.stack(columns, axis=-1)
 
@@ -166,8 +165,8 @@ class Equations:
         that of rotors that all turn one way, as those of both senses cancel.
         """
         speed = np.full((3, self._grid.speed_radps.shape[1]), np.median(self._grid.speed_radps))
-        flow = flow_of(speed, REFERENCE_MPS * np.eye(3), np.zeros((3, 3)), self._vehicle)
-        wrenches = (np.abs(np.hstack(term(flow))) for term in TERMS.values())
+        signals = (speed, REFERENCE_MPS * np.eye(3), np.zeros((3, 3)), self._vehicle)
+        wrenches = (np.abs(np.hstack(term_wrench(name, *signals))) for name in TERMS)
         found = [float((both[:, :3] if both[:, :3].any() else both).max()) for both in wrenches]
         found[SPIN] = SPIN_UP_RADPS2 * speed.shape[1]
         found[ROLLING] = REFERENCE_MPS * float(speed[0].sum())

@@ -20,7 +20,7 @@ from scipy.spatial.transform import Rotation
 from quadsim.base.errors import InputError
 from quadsim.lab.identify.flight_data import FlightData, StampedValues
 from quadsim.lab.identify.motor_fit import MotorFit, Motors
-from quadsim.lab.identify.wrench_terms import flow_of
+from quadsim.lab.identify.wrench_terms import hub_speed_up
 from quadsim.sim.log import Stamps
 from quadsim.vehicle.aerodynamics import STANDARD_DENSITY_KG_M3
 from quadsim.vehicle.parameters import VehicleParams
@@ -193,7 +193,7 @@ def _ahead_of_wakes(
     discs_m2 = rotors * np.pi * vehicle.rotor.radius_m**2
     hover_mps = np.sqrt(vehicle.mass_kg * GRAVITY_MPS2 / (2.0 * density_kg_m3 * discs_m2))
     induced_mps = hover_mps * speed_radps / np.median(speed_radps)
-    up_mps = flow_of(speed_radps, air_B, rate_B, vehicle).hub_B[..., 2]
+    up_mps = hub_speed_up(air_B, rate_B, vehicle)
     return np.asarray((up_mps > -LINE_ENDS * induced_mps).all(axis=1))
 
 
