@@ -34,7 +34,6 @@ from quadsim_bench.peer_program import (
 )
 
 if TYPE_CHECKING:
-    from quadsim.vehicle.batched.control import AttitudeLaw
     from quadsim.vehicle.parameters import VehicleParams
 
 #: Vehicles at once, turns of a round, and time that one RotorPy flies in a turn.
@@ -52,7 +51,7 @@ INERTIA_KG_M2 = (16.8e-6, 16.8e-6, 29.8e-6)
 
 
 def crazyflie() -> VehicleParams:
-    """Crazyflow's ``cf2x_L250`` for a crowd."""
+    """Crazyflow's ``cf2x_L250`` for a batch."""
     from quadsim.vehicle.parameters import VehicleParams
     from quadsim.vehicle.propulsion.parameters import RotorParams
 
@@ -76,60 +75,39 @@ def crazyflie() -> VehicleParams:
     )
 
 
-def firmware_law() -> AttitudeLaw:
-    """The gains of the Crazyflie's firmware, from motor commands (PWM) to angular acceleration."""
-    from quadsim.vehicle.batched.control import AttitudeLaw
-
-    level = 2.0 * LEVER_M * THRUST_MAX_N / PWM_MAX  # N m over the PWM of roll and pitch
-    yaw = 4.0 * TORQUE_RATIO_M * THRUST_MAX_N / PWM_MAX
-    over = np.array([level, level, yaw]) / INERTIA_KG_M2
-
-    def gains(*pwm: float) -> tuple[float, float, float]:
-        x, y, z = (float(value) for value in over * pwm)
-        return x, y, z
-
-    return AttitudeLaw(
-        attitude_per_s2=gains(70000.0, 70000.0, 60000.0),
-        rate_per_s=gains(20000.0, 20000.0, 12000.0),
-        integral_per_s3=gains(0.0, 0.0, 500.0),
-        acceleration=gains(200.0, 200.0, 0.0),
-        integral_limit_s=(1.0, 1.0, 1500.0),
-        acceleration_limit_radps2=gains(32000.0, 32000.0, 32000.0),
-    )
-
-
 class Ours(Flyers):
-    """Crazyflies of a crowd in the air, rotors at hover."""
+    """Crazyflies of a batch in the air, rotors at hover."""
 
     def __init__(self, count: int) -> None:
-        from quadsim.vehicle.batched.vehicles import Crowd
+        from quadsim.control.parameters import AutopilotParams
+        from quadsim.sim.batched.vehicles import VehicleBatch
         from quadsim.world.environment import EnvironmentParams
 
         params = crazyflie()
-        self._crowd = Crowd(
+        self._batch = VehicleBatch(
             params,
             EnvironmentParams(gravity_mps2=GRAVITY_MPS2),
             count,
             integrator="explicit_euler",
             step_ns=1_000_000_000 // RATE_HZ,
-            law=firmware_law(),
+            autopilot=AutopilotParams(),
             threads=0,
         )
         hover = np.sqrt(params.mass_kg * GRAVITY_MPS2 / 4.0 / params.thrust_coefficient_N_s2)
-        self._crowd.p_W[2] = HEIGHT_M
-        self._crowd.rotor_speed_radps[:] = hover
+        self._batch.p_W[2] = HEIGHT_M
+        self._batch.rotor_speed_radps[:] = hover
 
     def want(self, roll_pitch_yaw: Array, thrust_N: Array) -> None:
         """As the base class says."""
-        self._crowd.want(roll_pitch_yaw, thrust_N)
+        self._batch.want(roll_pitch_yaw[:2], np.zeros(len(thrust_N)), thrust_N / MASS_KG)
 
     def step(self, steps: int) -> None:
         """As the base class says."""
-        self._crowd.step(steps)
+        self._batch.step(steps)
 
     def motion(self) -> tuple[Array, Array]:
         """As the base class says."""
-        return self._crowd.p_W, self._crowd.q_WB
+        return self._batch.p_W, self._batch.q_WB
 
 
 class Peer:
@@ -200,7 +178,7 @@ def peer_with(session: Session, package: str) -> Iterator[Peer]:
 
 
 def difference(ours: Flyers, peer: Peer) -> dict[str, float]:
-    """How far apart the same half second leads both: evidence that the work is the same."""
+    """How far apart the same half second leads both, each by its own law of attitude."""
     from scipy.spatial.transform import Rotation
 
     theirs = {key: np.array(values) for key, values in peer.ask("moved", count=COUNT).items()}

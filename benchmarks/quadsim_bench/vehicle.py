@@ -98,7 +98,7 @@ def hovers() -> dict[str, Hover]:
     """What is measured, by the names of :data:`KINDS`."""
     from quadsim.base.files import find
     from quadsim.base.parameters import load
-    from quadsim.vehicle.batched.vehicles import drag_model
+    from quadsim.sim.batched.vehicles import drag_model
     from quadsim.vehicle.fleet import Fleet
     from quadsim.vehicle.parameters import LoadParams, VehicleParams
     from quadsim.vehicle.physics import FORMALISMS, PhysicsParams

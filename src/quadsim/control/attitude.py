@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
-from quadsim.base.compiled import Array, Record, Vector, kernel
+from quadsim.base.compiled import Array, Record, Vector, inline, kernel
 from quadsim.base.elementary import atan2, cos, power, sin
 from quadsim.base.parameters import Vec3
 from quadsim.base.records import HELICOPTER, AttitudeCommand, Odometry, PerRotor
@@ -76,15 +76,31 @@ def tilt_error(q_WB: Quat, q_command: Quat) -> Vec3:
     Returns:
         Angle (at most pi) times axis in rad; its z component is 0.
     """
-    z_command = rotate(q_command, (0.0, 0.0, 1.0))
     turn = yaw_of(q_WB) - yaw_of(q_command)
-    c, s = cos(turn), sin(turn)
+    return tilt_from_up(up_commanded(q_WB, q_command, cos(turn), sin(turn)))
+
+
+@inline
+def up_commanded(q_WB: Quat, q_command: Quat, c: float, s: float) -> Vec3:
+    """Commanded body z in B, at the heading flown.
+
+    Args:
+        q_WB: attitude.
+        q_command: commanded attitude.
+        c, s: cosine and sine of the yaw flown less the yaw commanded.
+    """
+    z_command = rotate(q_command, (0.0, 0.0, 1.0))
     wanted_W = (
         c * z_command[0] - s * z_command[1],
         s * z_command[0] + c * z_command[1],
         z_command[2],
     )
-    wanted_B = unrotate(q_WB, wanted_W)
+    return unrotate(q_WB, wanted_W)
+
+
+@inline
+def tilt_from_up(wanted_B: Vec3) -> Vec3:
+    """Rotation vector that brings body z to a direction, in rad."""
     sine = math.sqrt(wanted_B[0] * wanted_B[0] + wanted_B[1] * wanted_B[1])
     angle = atan2(sine, wanted_B[2])
     if sine < 1e-9:
@@ -95,11 +111,16 @@ def tilt_error(q_WB: Quat, q_command: Quat) -> Vec3:
 @kernel
 def wanted_rates(params: AutopilotParams, q_WB: Quat, q_command: Quat, yaw_rate: float) -> Vec3:
     """Body rates in rad/s that reduce the tilt error and turn about the vertical."""
-    error = tilt_error(q_WB, q_command)
+    return rates_against(tilt_error(q_WB, q_command), params.attitude, q_WB, yaw_rate)
+
+
+@inline
+def rates_against(error: Vec3, attitude: AttitudeParams, q_WB: Quat, yaw_rate: float) -> Vec3:
+    """:func:`wanted_rates` by the tilt error."""
     size = math.sqrt(error[0] * error[0] + error[1] * error[1])
-    gain = params.attitude.tilt_gain
-    if gain * size > params.attitude.tilt_rate_max_radps:
-        gain = params.attitude.tilt_rate_max_radps / size
+    gain = attitude.tilt_gain
+    if gain * size > attitude.tilt_rate_max_radps:
+        gain = attitude.tilt_rate_max_radps / size
     turn_B = unrotate(q_WB, (0.0, 0.0, yaw_rate))
     return (gain * error[0] + turn_B[0], gain * error[1] + turn_B[1], turn_B[2])
 
@@ -143,7 +164,7 @@ def wanted_w_dot(
 
     Yaw has no lead: the reaction of rotors that speed up turns the body before their drag does.
     """
-    more_gain, more_lead = rate_gain_and_lead(params.attitude, airframe.motor_lag_s)
+    slower = rate_gain_and_lead(params.attitude, airframe.motor_lag_s)
     if state.running == 0:
         for i in range(3):
             state.w_B[i] = w_B[i]
@@ -151,22 +172,10 @@ def wanted_w_dot(
     weight = low_pass_weight(params.attitude.gyro_cutoff_hz, dt_s)
     x, y, z = 0.0, 0.0, 0.0
     for i in range(3):
-        before = state.w_B[i]
-        state.w_B[i] = low_pass(before, w_B[i], weight)
-        error = w_wanted[i] - state.w_B[i]
-        state.integral[i] = integral_step(
-            state.integral[i],
-            error,
-            params.attitude.rate_integral[i],
-            state.cut[i],
-            RATE_INTEGRAL_LIMIT_RADPS2[i],
-            dt_s,
-        )
-        lead, gain = 0.0, params.attitude.rate_gain[i]
-        if i < 2:
-            lead, gain = more_lead * params.attitude.rate_lead_s, more_gain * gain
-        turned = rate_of_change(before, state.w_B[i], dt_s)
-        value = gain * (error - lead * turned) + state.integral[i]
+        state.w_B[i], state.integral[i], value = control_rate(
+            i, state.w_B[i], w_B[i], w_wanted[i], state.integral[i], state.cut[i],
+            params.attitude, slower, weight, dt_s,
+        )  # fmt: skip
         if i == 0:
             x = value
         elif i == 1:
@@ -174,6 +183,58 @@ def wanted_w_dot(
         else:
             z = value
     return (x, y, z)
+
+
+@inline
+def control_rate(
+    i: int,
+    before: float,
+    rate: float,
+    wanted: float,
+    integral: float,
+    cut: float,
+    attitude: AttitudeParams,
+    slower: tuple[float, float],
+    weight: float,
+    dt_s: float,
+) -> tuple[float, float, float]:
+    """The rate loop's PID about one axis.
+
+    Args:
+        i: the axis, 0, 1 or 2.
+        before: low-passed body rate of the last step in rad/s.
+        rate: body rate.
+        wanted: body rate that is wanted.
+        integral: of the last step in rad/s^2.
+        cut: angular acceleration that the rotors did not give.
+        attitude: attitude group of packed AutopilotParams.
+        slower: of :func:`rate_gain_and_lead`.
+        weight: of the low-pass.
+        dt_s: length of the step.
+
+    Returns:
+        The low-passed body rate, the integral, and the angular acceleration in rad/s^2.
+    """
+    filtered = low_pass(before, rate, weight)
+    error = wanted - filtered
+    limit = RATE_INTEGRAL_LIMIT_RADPS2[i]
+    integral = integral_step(integral, error, attitude.rate_integral[i], cut, limit, dt_s)
+    lead, gain = 0.0, attitude.rate_gain[i]
+    if i < 2:
+        lead, gain = slower[1] * attitude.rate_lead_s, slower[0] * gain
+    change = rate_of_change(before, filtered, dt_s)
+    return filtered, integral, gain * (error - lead * change) + integral
+
+
+@inline
+def torque_of(w_dot: Vec3, w_B: Vec3, inertia: Vec3) -> Vec3:
+    """Torque in N m for an angular acceleration, with what the turning body needs."""
+    gyroscopic = cross(w_B, (inertia[0] * w_B[0], inertia[1] * w_B[1], inertia[2] * w_B[2]))
+    return (
+        inertia[0] * w_dot[0] + gyroscopic[0],
+        inertia[1] * w_dot[1] + gyroscopic[1],
+        inertia[2] * w_dot[2] + gyroscopic[2],
+    )
 
 
 @kernel
@@ -233,13 +294,7 @@ def attitude_control(
         return
     w_dot = wanted_w_dot(state, params, airframe, vec3(odometry.w_B), w_wanted, dt_s)
     inertia = airframe.inertia_kg_m2
-    w = vec3(state.w_B)
-    gyroscopic = cross(w, (inertia[0] * w[0], inertia[1] * w[1], inertia[2] * w[2]))
-    torque = (
-        inertia[0] * w_dot[0] + gyroscopic[0],
-        inertia[1] * w_dot[1] + gyroscopic[1],
-        inertia[2] * w_dot[2] + gyroscopic[2],
-    )
+    torque = torque_of(w_dot, vec3(state.w_B), vec3(inertia))
     if survival == NO_SURVIVAL:
         given, tilt_share, yaw_share = mix(airframe, thrust_N, torque, rotor_speeds)
     else:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 
-from quadsim.base.compiled import kernel
+from quadsim.base.compiled import inline, kernel
 from quadsim.base.elementary import exp
 
 #: Steps that a loop takes for what they are; a first step of zero or one after a gap are not.
 LEAST_STEP_S, MOST_STEP_S = 1e-4, 0.1
 
 
-@kernel
+@inline
 def clamp(value: float, lowest: float, highest: float) -> float:
     """The value, or the bound it passes."""
     return min(max(value, lowest), highest)
 
 
-@kernel
+@inline
 def integral_step(
     integral: float, error: float, gain: float, cut: float, limit: float, dt_s: float
 ) -> float:
@@ -46,13 +46,13 @@ def low_pass_weight(cutoff_hz: float, dt_s: float) -> float:
     return 1.0 - exp(-2.0 * math.pi * cutoff_hz * dt_s)
 
 
-@kernel
+@inline
 def low_pass(filtered: float, sample: float, weight: float) -> float:
     """One step of a first-order low-pass; ``weight`` from :func:`low_pass_weight`."""
     return filtered + weight * (sample - filtered)
 
 
-@kernel
+@inline
 def rate_of_change(filtered_before: float, filtered: float, dt_s: float) -> float:
     """Derivative of a low-passed signal by its last difference."""
     return (filtered - filtered_before) / dt_s

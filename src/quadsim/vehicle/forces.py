@@ -1,4 +1,4 @@
-"""The force model: one for all formalisms and integrators."""
+"""What acts on a vehicle, and Newton and Euler: one for all formalisms and integrators."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from quadsim.base.compiled import Array, inline
 from quadsim.base.parameters import Vec3
 from quadsim.base.records import HELICOPTER
 from quadsim.geometry.rotation import Mat3, apply, apply_inverse
-from quadsim.geometry.vector import add, subtract, vec3
+from quadsim.geometry.vector import add, cross, scale, subtract, vec3
 from quadsim.vehicle.aerodynamics import body_drag
 from quadsim.vehicle.contact.contact import contact_wrench
 from quadsim.vehicle.helicopter import helicopter_wrench
@@ -52,3 +52,31 @@ def forces(
     force_W = add(add(force_W, vec3(inputs.neighbour_force_W_N)), vec3(held.push_W_N))
     torque_B = add(add(torque_B, vec3(inputs.neighbour_torque_B_Nm)), vec3(held.push_B_Nm))
     return force_W, torque_B
+
+
+@inline
+def accelerations(
+    force_W: Vec3,
+    torque_B: Vec3,
+    w_B: Vec3,
+    rotors: tuple[float, float],
+    gravity_mps2: float,
+    mass_kg: float,
+    inertia: Vec3,
+) -> tuple[Vec3, Vec3]:
+    """Linear acceleration in W in m/s^2 and angular acceleration in B in rad/s^2.
+
+    Args:
+        force_W: in N, without the weight.
+        torque_B: about the centre of mass in N m.
+        w_B: body rates in rad/s.
+        rotors: their angular momentum about body z in kg m^2/s, and its derivative in N m.
+        gravity_mps2: downwards.
+        mass_kg: of the body.
+        inertia: its moments in kg m^2.
+    """
+    a_W = scale(1.0 / mass_kg, force_W)
+    momentum = (inertia[0] * w_B[0], inertia[1] * w_B[1], inertia[2] * w_B[2] + rotors[0])
+    net = subtract(torque_B, cross(w_B, momentum))
+    w_dot_B = (net[0] / inertia[0], net[1] / inertia[1], (net[2] - rotors[1]) / inertia[2])
+    return (a_W[0], a_W[1], a_W[2] - gravity_mps2), w_dot_B

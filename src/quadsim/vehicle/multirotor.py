@@ -11,10 +11,10 @@ import numpy as np
 from quadsim.base.compiled import Array, inline, kernel
 from quadsim.base.parameters import Vec3
 from quadsim.base.records import HELICOPTER, MAX_ROTORS, Kinematics
-from quadsim.geometry.vector import cross, scale, subtract
+from quadsim.geometry.vector import vec3
 from quadsim.vehicle.contact.contact import is_clear, update_contacts
 from quadsim.vehicle.disturbances import DisturbanceTable, apply_disturbances
-from quadsim.vehicle.forces import forces
+from quadsim.vehicle.forces import accelerations, forces
 from quadsim.vehicle.formalisms.formalisms import (
     attitude_matrix,
     attitude_quaternion,
@@ -76,17 +76,12 @@ def body_accelerations(x: Array, model: Model, x_dot: Array) -> tuple[Vec3, Vec3
     v_W, w_B = three(x, V), body_rates(x, physics.formalism)
     force_W, torque_B = forces(x, R_WB, v_W, w_B, vehicle, params)
     accelerate_rotors(x, vehicle, params, x_dot)
-    a_W = scale(1.0 / vehicle.held.mass_kg, force_W)
-    a_W = (a_W[0], a_W[1], a_W[2] - gravity_at(environment, x[P + 2]))
-    inertia = params.inertia_kg_m2
-    momentum = (
-        inertia[0] * w_B[0],
-        inertia[1] * w_B[1],
-        inertia[2] * w_B[2] + rotor_momentum(x, params),
+    rotors = (rotor_momentum(x, params), rotor_momentum(x_dot, params))
+    gravity = gravity_at(environment, x[P + 2])
+    mass_kg = vehicle.held.mass_kg
+    a_W, w_dot_B = accelerations(
+        force_W, torque_B, w_B, rotors, gravity, mass_kg, vec3(params.inertia_kg_m2)
     )
-    net = subtract(torque_B, cross(w_B, momentum))
-    spin_up = rotor_momentum(x_dot, params)
-    w_dot_B = (net[0] / inertia[0], net[1] / inertia[1], (net[2] - spin_up) / inertia[2])
     if params.kind == HELICOPTER:
         w_dot_B = helicopter_rates(w_dot_B, params)
     if not has_ropes(params):

@@ -60,5 +60,7 @@ def mean_derivative(
         derivative(probe, model, slope)
         for i in range(n):
             mean[i] += weight * slope[i]
-            probe[i] = x[i] + ahead * dt_s * slope[i]
+        if ahead > 0.0:
+            for i in range(n):
+                probe[i] = x[i] + ahead * dt_s * slope[i]
     return mean

@@ -83,20 +83,32 @@ def drag_torque_Nm(speed_radps: float, common: Motors) -> float:
 
 
 @inline
-def wanted_acceleration(wanted_radps: float, speed_radps: float, common: Motors) -> float:
+def follow_speed(wanted_radps: float, speed_radps: float, up_s: float, down_s: float) -> float:
     """What a motor of first order does, in rad/s^2."""
     error = wanted_radps - speed_radps
-    return error / (common[2] if error > 0.0 else common[3])
+    return error / (up_s if error > 0.0 else down_s)
 
 
 @inline
 def winding(wanted_radps: float, speed_radps: float, common: Motors) -> tuple[float, float]:
     """Current in A through an electric motor, and its angular acceleration in rad/s^2."""
-    _, _, _, _, radps_per_V, swing_A, no_load_A, conductance, mobility, limit_A, battery_V = common
+    (
+        _,
+        _,
+        up_s,
+        down_s,
+        radps_per_V,
+        swing_A,
+        no_load_A,
+        conductance,
+        mobility,
+        limit_A,
+        battery_V,
+    ) = common
     back_V = speed_radps / radps_per_V
     friction_A = no_load_A * min(speed_radps, 1.0)  # none at rest
     load_Nm = drag_torque_Nm(speed_radps, common)
-    wanted = wanted_acceleration(wanted_radps, speed_radps, common)
+    wanted = follow_speed(wanted_radps, speed_radps, up_s, down_s)
     steady_A = radps_per_V * load_Nm + friction_A
     current_A = steady_A + swing_A * wanted
     lowest_A = -conductance * back_V
@@ -128,7 +140,7 @@ def accelerate_rotors(x: Array, vehicle: Vehicle, params: VehicleParams, x_dot: 
         wanted_radps = wanted_speed(i, vehicle)
         if wanted_radps * full_V > params.rotor_speed_max_radps * battery_V:
             wanted_radps = params.rotor_speed_max_radps * battery_V / full_V
-        x_dot[ROTOR + i] = wanted_acceleration(wanted_radps, x[ROTOR + i], common)
+        x_dot[ROTOR + i] = follow_speed(wanted_radps, x[ROTOR + i], common[2], common[3])
 
 
 @inline

@@ -46,6 +46,7 @@ from typing import NamedTuple
 
 from quadsim.base.compiled import Array, inline
 from quadsim.base.parameters import Vec3
+from quadsim.geometry.vector import vec3
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.propulsion.inflow import (
     LINE_ENDS,
@@ -65,6 +66,7 @@ class Effects(NamedTuple):
 
     momentum: bool
     descent: bool  # of the line through hover
+    flapping: bool
     residual: bool
     torque_residual: bool
     asymmetry: bool
@@ -77,6 +79,7 @@ def effects_of(params: VehicleParams) -> Effects:
     return Effects(
         rotor.inflow_model == MOMENTUM,
         rotor.inflow_N_s2 > 0.0,
+        rotor.flapping_rad > 0.0,
         rotor.thrust_residual_count > 0,
         rotor.torque_residual_count > 0,
         rotor.torque_residual_count > RESIDUAL_FEATURES,
@@ -185,7 +188,8 @@ def disc_tilt(speed: float, params: VehicleParams) -> float:
 @inline
 def add_rotor(
     total: Wrench,
-    i: int,
+    r_B: Vec3,
+    direction: float,
     speed: float,
     air_B: Vec3,
     w_B: Vec3,
@@ -197,15 +201,16 @@ def add_rotor(
 
     Args:
         total: of the rotors so far.
-        i: which rotor.
-        speed: of it in rad/s.
+        r_B: its hub in m.
+        direction: in which it turns, 1 or -1.
+        speed: in rad/s.
         air_B: velocity of the centre of mass through the air in m/s.
         w_B: body rates in rad/s.
         gain: of its thrust by the ground.
         effects: of the vehicle's rotors.
         params: packed VehicleParams, or tuples with fields of the same names.
     """
-    rotor, r_B, direction = params.rotor, params.rotor_positions_B_m[i], params.rotor_directions[i]
+    rotor = params.rotor
     air = hub_velocity(air_B, w_B, r_B)
     u, v, _ = air
     static = params.thrust_coefficient_N_s2 * speed * speed
@@ -217,7 +222,7 @@ def add_rotor(
         thrust = thrust_by_line(static, speed, air, gain, effects.descent, params)
     if effects.residual:
         thrust += thrust_residual(speed, air, r_B, rotor)
-    tilt = disc_tilt(speed, params)
+    tilt = disc_tilt(speed, params) if effects.flapping else 0.0
     side += tilt * thrust
     rolling = direction * params.rolling_moment_N_s2 * speed
     hub = rotor.hinge_stiffness_N_m * tilt + rotor.hub_moment_N_s2 * speed
@@ -253,8 +258,10 @@ def rotor_wrench(
     effects = effects_of(params)
     total = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     for i in range(params.rotor_directions_count):
-        gain = held.thrust_gain[i]
-        total = add_rotor(total, i, x[ROTOR + i], air_B, w_B, gain, effects, params)
+        total = add_rotor(
+            total, vec3(params.rotor_positions_B_m[i]), params.rotor_directions[i], x[ROTOR + i],
+            air_B, w_B, held.thrust_gain[i], effects, params,
+        )  # fmt: skip
     fx, fy, fz, tx, ty, tz = total
     ratio = held.density_ratio
     return (ratio * fx, ratio * fy, ratio * fz), (ratio * tx, ratio * ty, ratio * tz)

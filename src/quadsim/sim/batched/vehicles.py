@@ -1,10 +1,9 @@
 """Very many vehicles of one kind at once, for learning, statistics and search.
 
-The drag model of a multirotor and nothing else: thrust k w^2 and drag torque of each rotor, motors
-of first order on a full battery, rotor drag and rolling moment, linear body drag, the rotors'
-angular momentum, gravity, steady wind, and a ground that stops what falls on it. Vehicles do not
-feel each other. The state lies in columns, one for each vehicle; blocks of vehicles are stepped by
-vector instructions (:mod:`quadsim.vehicle.batched.kernels`) on several threads.
+Rotors, airframe and motion are those of a :class:`~quadsim.vehicle.fleet.Fleet`, by the same
+functions; :func:`as_flown` says what is left out. Vehicles do not feel each other. The state lies
+in columns, one for each vehicle; blocks of vehicles are stepped by vector instructions
+(:mod:`quadsim.sim.batched.kernels`) on several threads.
 """
 
 from __future__ import annotations
@@ -18,25 +17,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, threaded
+from quadsim.base.compiled import Records, kernel, threaded
 from quadsim.base.errors import FlightError, InputError
 from quadsim.base.parameters import pack
+from quadsim.base.records import MAX_ROTORS
+from quadsim.control.airframe import Airframe, pack_airframe
+from quadsim.control.parameters import AutopilotParams
 from quadsim.geometry.rotation import from_euler
-from quadsim.vehicle.batched.control import AttitudeLaw, Gains, control_lane, gains_of
-from quadsim.vehicle.batched.kernels import (
-    INTEGRAL,
+from quadsim.sim.batched.kernels import (
+    AERO_ROWS,
     LANES,
     LAW_ROWS,
+    RUNNING,
     WANTED_Q,
     WANTED_THRUST,
-    Airframe,
-    clip,
-    euler_lane,
+    WANTED_YAW_RATE,
+    WORK_ROWS,
+    Law,
+    Marks,
+    World,
+    control_lanes,
+    derive_lanes,
+    figures_of,
+    finish_lanes,
+    law_of,
     load_block,
+    marks_of,
+    mix_lanes,
     not_finite,
-    rk4_lane,
     store_block,
 )
+from quadsim.sim.scenario import known_airframe
+from quadsim.vehicle.formalisms.integrators import mean_derivative
 from quadsim.vehicle.parameters import LoadParams, TetherParams, VehicleParams
 from quadsim.vehicle.propulsion.parameters import MotorParams, RotorParams
 from quadsim.vehicle.state import ROTOR, P, Q, V, W
@@ -53,10 +65,10 @@ INTEGRATORS = ("rk4", "explicit_euler")
 
 
 @kernel
-def attitudes_from_euler(angles: Array, q: Array) -> None:
-    """Quaternions (4, N) of roll, pitch and yaw (3, N) in rad."""
+def write_attitudes(roll_pitch: Array, q: Array) -> None:
+    """Quaternions (4, N) of roll and pitch (2, N) in rad."""
     for i in range(q.shape[1]):
-        q[0, i], q[1, i], q[2, i], q[3, i] = from_euler(angles[0, i], angles[1, i], angles[2, i])
+        q[0, i], q[1, i], q[2, i], q[3, i] = from_euler(roll_pitch[0, i], roll_pitch[1, i], 0.0)
 
 
 @threaded
@@ -66,10 +78,13 @@ def step_blocks(
     last: int,
     steps: int,
     dt_s: float,
-    rk4: bool,
+    stages: int,
     controlled: bool,
-    body: Airframe,
-    gains: Gains,
+    body: Any,
+    world: World,
+    marks: Marks,
+    law: Law,
+    airframes: Records[Airframe],
 ) -> int:
     """Advance the vehicles of some blocks.
 
@@ -78,108 +93,104 @@ def step_blocks(
         first, last: the blocks, the last one left out.
         steps: of the integration.
         dt_s: length of a step.
-        rk4: by Runge and Kutta; else by Euler.
+        stages: of the integrator, 4 or 1.
         controlled: rotor commands come from the attitude law, before each step.
-        body: vehicle and world.
-        gains: of the attitude law.
+        body: VehicleFigures.
+        world: for these vehicles.
+        marks: the effects of their rotors.
+        law: of attitude.
+        airframes: (1,) as the law knows the vehicle.
 
     Returns:
         The first vehicle whose state is not finite, -1 without one.
     """
-    n = len(body.rotors)
+    n = len(body.rotor_directions)
     state, commands = ROTOR + n, ROTOR + 2 * n
     rows = commands + LAW_ROWS
-    s = np.empty((rows + 5 * n) * LANES)
+    s = np.empty((rows + WORK_ROWS) * LANES)
+    x, asked = s[: state * LANES], s[state * LANES : commands * LANES]
+    scratch, speeds = np.empty((3, state * LANES)), np.empty(MAX_ROTORS)
+    model = (asked, np.empty(AERO_ROWS * LANES), body, world, marks)
     broken = -1
     for block in range(first, last):
         start = block * LANES
         width = min(LANES, columns.shape[1] - start)
-        load_block(columns, start, width, 0, state, s)
-        if controlled:
-            load_block(columns, start, width, commands, rows, s)
-        else:
-            load_block(columns, start, width, state, commands, s)
-            for k in range(state * LANES, commands * LANES):
-                s[k] = clip(s[k], 0.0, body.speed_max_radps)
+        load_block(columns, start, width, 0, rows, s)
+        if not controlled:
+            for k in range(len(asked)):
+                asked[k] = min(max(asked[k], 0.0), body.rotor_speed_max_radps)
         for _ in range(steps):
             if controlled:
-                for i in range(LANES):
-                    control_lane(s, i, dt_s, body, gains)
-            if rk4:
-                for i in range(LANES):
-                    rk4_lane(s, i, dt_s, body)
-            else:
-                for i in range(LANES):
-                    euler_lane(s, i, dt_s, body)
+                control_lanes(s, law, body)
+                mix_lanes(s, n, airframes[0], speeds)
+            mean = mean_derivative(derive_lanes, x, model, dt_s, stages, scratch)
+            for k in range(len(x)):
+                x[k] += dt_s * mean[k]
+            finish_lanes(x, world.rest_height_m)
         store_block(columns, start, width, 0, state, s)
         if controlled:
             store_block(columns, start, width, state, commands, s)
-            store_block(columns, start, width, commands + INTEGRAL, rows, s)
+            store_block(columns, start, width, commands + RUNNING, rows, s)
         lane = not_finite(s, state)
         if broken < 0 and lane >= 0:
             broken = start + lane
     return broken
 
 
-def drag_model(params: VehicleParams) -> VehicleParams:
-    """The vehicle as a crowd takes it: all that the drag model does not know is off.
+def as_flown(params: VehicleParams) -> VehicleParams:
+    """The vehicle as a batch flies it: on a full battery, without ground effect and ropes.
 
-    A :class:`~quadsim.vehicle.fleet.Fleet` of it flies as a crowd does.
+    Motors are of first order. A :class:`~quadsim.vehicle.fleet.Fleet` of it flies as a batch does.
     """
     return replace(
         params,
-        rotor_drag_N_s2=params.disc_drag_N_s2,
-        drag_area_m2=(0.0, 0.0, 0.0),
-        rotor=RotorParams(radius_m=params.rotor.radius_m, inertia_kg_m2=params.rotor.inertia_kg_m2),
+        rotor=replace(params.rotor, ground_effect="none"),
         motor=MotorParams(),
         load=LoadParams(),
         tether=TetherParams(),
     )
 
 
-def airframe_of(params: VehicleParams, environment: EnvironmentParams) -> Airframe:
-    """What the crowd's model takes of a vehicle and of a world; the air is that at the ground."""
+def drag_model(params: VehicleParams) -> VehicleParams:
+    """A vehicle whose thrust goes with the squared speed and whose drag is linear: the fastest."""
+    return as_flown(
+        replace(
+            params,
+            rotor_drag_N_s2=params.disc_drag_N_s2,
+            drag_area_m2=(0.0, 0.0, 0.0),
+            rotor=RotorParams(
+                radius_m=params.rotor.radius_m, inertia_kg_m2=params.rotor.inertia_kg_m2
+            ),
+        )
+    )
+
+
+def world_of(params: VehicleParams, environment: EnvironmentParams) -> World:
+    """What a batch takes of a world: steady wind, and everywhere the air that is at the ground."""
     world: Any = pack(environment)
     ratio = 1.0
     if params.air_density_kg_m3 > 0.0:
         ratio = air_density(world, environment.ground_height_m) / params.air_density_kg_m3
-    inertia, drag = params.inertia_kg_m2, params.body_drag_N_s_m
     lowest_m = min((foot[2] for foot in params.contact.points_B_m), default=0.0)
-    return Airframe(
-        mass_kg=params.mass_kg,
-        inertia_kg_m2=inertia,
-        inverse_inertia=(1.0 / inertia[0], 1.0 / inertia[1], 1.0 / inertia[2]),
-        rotors=tuple(
-            (*hub, sense)
-            for hub, sense in zip(params.rotor_positions_B_m, params.rotor_directions, strict=True)
-        ),
-        thrust_N_s2=ratio * params.thrust_coefficient_N_s2,
-        torque_ratio_m=params.torque_ratio_m,
-        drag_N_s2=ratio * params.disc_drag_N_s2,
-        rolling_N_s2=ratio * params.rolling_moment_N_s2,
-        rotor_inertia_kg_m2=params.rotor.inertia_kg_m2,
-        speed_min_radps=params.rotor_speed_min_radps,
-        speed_max_radps=params.rotor_speed_max_radps,
-        rate_up_per_s=1.0 / params.time_constant_up_s,
-        rate_down_per_s=1.0 / params.time_constant_down_s,
-        body_drag_N_s_m=(ratio * drag[0], ratio * drag[1], ratio * drag[2]),
+    return World(
         gravity_mps2=float(world.gravity_mps2),
         gravity_gradient_per_s2=float(world.gravity_gradient_per_s2),
         wind_W_mps=environment.wind_W_mps,
+        density_ratio=ratio,
         rest_height_m=environment.ground_height_m - lowest_m,
     )
 
 
-class Crowd:
+class VehicleBatch:
     """N vehicles of one kind that share a world and nothing else.
 
     Args:
-        params: the vehicle, of which :func:`drag_model` acts.
+        params: the vehicle, of which :func:`as_flown` acts.
         environment: gravity, mean wind and flat ground.
         count: how many vehicles.
         integrator: ``rk4`` or ``explicit_euler``.
         step_ns: length of a step.
-        law: the attitude law that runs before each step; None: `rotor_command_radps` is obeyed.
+        autopilot: whose attitude law runs before each step; None: `rotor_command_radps` is obeyed.
         threads: that share the vehicles; 0: as many as there are processors.
 
     Attributes:
@@ -187,8 +198,9 @@ class Crowd:
         q_WB: (4, N) attitude, w first.
         w_B: (3, N) body rates in rad/s.
         rotor_speed_radps, rotor_command_radps: (rotors, N).
-        wanted_q_WB, wanted_thrust_N: (4, N) and (N,) what the law goes for; no thrust stops the
-            rotors.
+        wanted_q_WB: (4, N) attitude that the law goes for, of any heading.
+        wanted_yaw_rate_radps, wanted_thrust_mps2: (N,) yaw rate about the vertical, and collective
+            thrust over the mass; zero stops the rotors.
         stamp_ns: time since the start.
 
     All of them are views, to be read and written between steps.
@@ -204,7 +216,7 @@ class Crowd:
         count: int,
         integrator: str = "rk4",
         step_ns: int = 1_000_000,
-        law: AttitudeLaw | None = None,
+        autopilot: AutopilotParams | None = None,
         threads: int = 0,
     ) -> None:
         processors = len(os.sched_getaffinity(0))
@@ -219,18 +231,23 @@ class Crowd:
             raise InputError(f"integrator: {integrator!r}; allowed: {' or '.join(INTEGRATORS)}")
         if params.kind != "multirotor":
             raise InputError(f"kind: {params.kind!r}; allowed: multirotor")
-        self._body = airframe_of(params, environment)
-        self._gains = gains_of(law or AttitudeLaw(), params)
-        self._controlled = law is not None
-        self._rk4 = integrator == "rk4"
+        flown, known = as_flown(params), pack_airframe(known_airframe(params))
+        airframes: Any = np.zeros(1, known.dtype)
+        airframes[0] = known
+        self._world = world_of(params, environment)
+        self._rest = (
+            step_ns * 1e-9, 4 if integrator == "rk4" else 1, autopilot is not None,
+            figures_of(flown), self._world, marks_of(flown),
+            law_of(autopilot or AutopilotParams(), known, step_ns * 1e-9), airframes,
+        )  # fmt: skip
         self._threads = threads or processors
         self._pool = ThreadPoolExecutor(self._threads - 1) if self._threads > 1 else None
         self.count = count
         self.step_ns = step_ns
         self.stamp_ns = 0
-        rotors = len(self._body.rotors)
-        self._columns = np.zeros((ROTOR + 2 * rotors + LAW_ROWS, count))
+        rotors = len(params.rotor_directions)
         law_row = ROTOR + 2 * rotors
+        self._columns = np.zeros((law_row + LAW_ROWS, count))
         self.p_W = self._columns[P : P + 3]
         self.v_W = self._columns[V : V + 3]
         self.q_WB = self._columns[Q : Q + 4]
@@ -238,23 +255,25 @@ class Crowd:
         self.rotor_speed_radps = self._columns[ROTOR : ROTOR + rotors]
         self.rotor_command_radps = self._columns[ROTOR + rotors : law_row]
         self.wanted_q_WB = self._columns[law_row + WANTED_Q : law_row + WANTED_Q + 4]
-        self.wanted_thrust_N = self._columns[law_row + WANTED_THRUST]
+        self.wanted_yaw_rate_radps = self._columns[law_row + WANTED_YAW_RATE]
+        self.wanted_thrust_mps2 = self._columns[law_row + WANTED_THRUST]
         self.reset()
 
     def reset(self, which: Any = slice(None)) -> None:
         """Vehicles (an index, a mask or all) back to rest on the ground, level, motors off."""
         self._columns[:, which] = 0.0
-        self.p_W[2, which] = self._body.rest_height_m
+        self.p_W[2, which] = self._world.rest_height_m
         self.q_WB[0, which] = 1.0
         self.wanted_q_WB[0, which] = 1.0
 
-    def want(self, roll_pitch_yaw: Array, thrust_N: Array) -> None:
-        """Give the attitude law what it goes for: angles (3, N) in rad and collective thrust (N,).
+    def want(self, roll_pitch: Array, yaw_rate_radps: Array, thrust_mps2: Array) -> None:
+        """Give the attitude law what it goes for: angles (2, N) in rad, yaw rate and thrust (N,).
 
-        The same can be written into `wanted_q_WB` and `wanted_thrust_N`.
+        The same can be written into `wanted_q_WB` and the other two.
         """
-        attitudes_from_euler(np.ascontiguousarray(roll_pitch_yaw, np.float64), self.wanted_q_WB)
-        self.wanted_thrust_N[:] = thrust_N
+        write_attitudes(np.ascontiguousarray(roll_pitch, np.float64), self.wanted_q_WB)
+        self.wanted_yaw_rate_radps[:] = yaw_rate_radps
+        self.wanted_thrust_mps2[:] = thrust_mps2
 
     def step(self, steps: int = 1) -> None:
         """Advance all vehicles, their commands held.
@@ -266,10 +285,7 @@ class Crowd:
         pool = self._pool if steps * self.count > SMALL_CALL else None
         parts = min(blocks, 4 * self._threads) if pool else 1
         bounds = [blocks * k // parts for k in range(parts + 1)]
-        rest = (
-            steps, self.step_ns * 1e-9, self._rk4, self._controlled, self._body, self._gains
-        )  # fmt: skip
-        calls = [(self._columns, *part, *rest) for part in itertools.pairwise(bounds)]
+        calls = [(self._columns, *part, steps, *self._rest) for part in itertools.pairwise(bounds)]
         others = [pool.submit(step_blocks, *call) for call in calls] if pool else []
         # this thread takes, from the end, what no other has begun
         turns = reversed(range(parts))
