@@ -9,7 +9,6 @@ import json
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,7 +28,7 @@ from quadsim.bag.reading import Bag, open_bag
 from quadsim.bag.topics import TRUTH, datum_of, field_of, topic
 from quadsim.bag.unread import unread_notes
 from quadsim.base.changes import given_keys
-from quadsim.base.errors import InputError
+from quadsim.base.errors import InputError, did_you_mean
 from quadsim.base.files import find
 from quadsim.base.parameters import flatten, load, read_yaml, read_yaml_text, unflatten
 from quadsim.estimation import make_estimator
@@ -184,9 +183,8 @@ def changed(params: EstimatorParams, changes: Sequence[str]) -> EstimatorParams:
         if not sign:
             raise InputError(f"--set {change}: allowed: KEY=VALUE, as noise.gyro_density=0.02")
         if key not in flat:
-            near = get_close_matches(key, flat, 3, 0.5)
-            words = f"; close to it: {', '.join(near)}" if near else ""
-            raise InputError(f"--set {change}: unknown parameter {key!r}{words}")
+            meant = did_you_mean(key, flat)
+            raise InputError(f"--set {change}: unknown parameter {key!r}{meant}")
         flat[key] = read_yaml_text(value, f"--set {key}")
         if isinstance(flat[key], list) is not isinstance(flatten(params)[key], list):
             raise InputError(f"--set {change}: {value!r} is not like {flatten(params)[key]}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadsim.base.errors import InputError
+from quadsim.base.errors import InputError, did_you_mean
 from quadsim.base.extras import need
 from quadsim.sim.log import Event, FlightLog, Track
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     import pyarrow as pa
 
+    from quadsim.analysis.metrics import Errors
     from quadsim.analysis.summary import Summary
     from quadsim.sim.closed_loop import ClosedLoop
 
@@ -39,10 +40,14 @@ class Flight:
     Attributes:
         log: tracks, motors, events and notes, as arrays; see :class:`quadsim.sim.log.FlightLog`.
         summary: the scores, as in ``summary.json`` of a run.
+        bag: where it was read from; None where it was flown here.
+        namespace: of the vehicle in that bag.
     """
 
     log: FlightLog
     summary: Summary
+    bag: Path | None = None
+    namespace: str = "/quad"
 
     @property
     def passed(self) -> bool:
@@ -73,6 +78,72 @@ class Flight:
         summary = summarize(log, loop.scenario.criteria)
         summary["digest"] = loop.digest()
         return cls(log, summary)
+
+    def errors(self, estimate: str | None = None) -> Errors:
+        """Errors of an estimate at each of its stamps at which the truth is known.
+
+        The truth is interpolated at these stamps.
+
+        Args:
+            estimate: its name; None: the first one.
+
+        Returns:
+            ``stamp_ns`` (N,), ``position_W`` m, ``velocity_W`` m/s and ``attitude_W`` rad (N, 3),
+            estimate less truth, east, north, up; ``yaw`` and ``tilt`` (N,) rad; ``sigma`` (N, 9),
+            the stated deviations of position, velocity and attitude.
+
+        Raises:
+            InputError: the flight has no such estimate, or no truth.
+        """
+        from quadsim.analysis.metrics import errors
+
+        estimates = self.log.estimates
+        name = next(iter(estimates), "") if estimate is None else estimate
+        if name not in estimates:
+            there = ", ".join(estimates) or "none"
+            raise InputError(f"no estimate {name!r}; this flight has {there}")
+        if not len(self.truth):
+            raise InputError("this flight has no truth to compare with")
+        return errors(estimates[name], self.truth)
+
+    # ---- messages of the bag ---------------------------------------------------------------------
+
+    @property
+    def topics(self) -> dict[str, str]:
+        """Topics of the bag with their types; none where the flight is of no bag."""
+        if self.bag is None:
+            return {}
+        from quadsim.bag.reading import open_bag
+
+        with open_bag(self.bag) as bag:
+            return bag.types
+
+    def messages(self, topic: str) -> dict[str, np.ndarray[Any, Any]]:
+        """All messages of a topic of the bag, as columns.
+
+        Args:
+            topic: its full name, or the one within the vehicle's namespace, as ``imu/data``.
+
+        Returns:
+            ``log_ns`` and the message's fields by their names, as ``linear_acceleration.x`` or
+            ``pose.pose.position.x``, (N,) each; (N, K) of fields with K numbers; stamps in ns, and
+            of type object what changes its length.
+
+        Raises:
+            InputError: the flight is of no bag, the bag has no such topic, or it does not say
+                what its type is.
+        """
+        from quadsim.bag.columns import message_columns
+        from quadsim.bag.reading import open_bag
+
+        if self.bag is None:
+            raise InputError("this flight is of no bag; simulation.samples has its sensors")
+        with open_bag(self.bag) as bag:
+            full = topic if topic in bag.types else f"{self.namespace}/{topic}"
+            if full not in bag.types:
+                meant = did_you_mean(full, bag.types)
+                raise InputError(f"{self.bag}: no topic {topic!r}{meant}; Flight.topics lists them")
+            return message_columns(bag, full)
 
     # ---- tables --------------------------------------------------------------------------------
 
@@ -171,7 +242,7 @@ def load(path: str | PathLike[str], namespace: str = "/quad") -> Flight:
         if not len(log.truth) and not log.estimates:
             there = ", ".join(namespaces(bag)) or "none"
             raise InputError(f"{place}: no truth and no estimate of {namespace}; vehicles: {there}")
-    return Flight(log, summarize(log, bag=place))
+    return Flight(log, summarize(log, bag=place), place, namespace)
 
 
 def replay(
@@ -218,4 +289,4 @@ def replay(
     scored = judge_replay(
         place.stem, place, settings.estimators, run(place, settings), Scoring(settle_s)
     )
-    return Flight(scored.log, scored.summary)
+    return Flight(scored.log, scored.summary, place, namespace)

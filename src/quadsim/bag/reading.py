@@ -18,6 +18,7 @@ from quadsim.bag.metadata import FILE_NAME, read_metadata
 from quadsim.bag.repair import BeingRecorded, is_whole, repair, repair_file
 from quadsim.bag.storage import BLOCK, BagFile, BagMessage, Batch
 from quadsim.base.errors import InputError
+from quadsim.base.files import BAGS, missing_bag
 from quadsim.drivers.driver import load_drivers
 
 __all__ = ["BLOCK", "Bag", "BagMessage", "Batch", "open_bag"]
@@ -27,10 +28,6 @@ _PACKED = (".zstd", ".zst")
 _LEAST_BYTES, _MOST_RATIO = 1 << 26, 200
 _PIECE_BYTES = 1 << 20
 _FORMATS = (".mcap", ".db3", ".bag")
-_KINDS = (
-    "a rosbag2 folder, a .mcap or .db3 file (compressed: .mcap.zstd, .db3.zstd), a .bag of ROS 1,"
-    " or a log (docs/logs.md)"
-)
 
 
 @contextmanager
@@ -113,14 +110,14 @@ class _Opening:
         try:
             single, content = self.path.is_file(), []
             if not self.path.exists():
-                raise InputError(f"{self.path}: no such bag; give {_KINDS}")
+                raise missing_bag(self.path)
             if not single:
                 content = sorted(file for file in self.path.iterdir() if file.is_file())
         except OSError as error:
             raise _unreadable(self.path, error) from None
         if single:
             if _format(self.path) not in _FORMATS:
-                raise InputError(f"{self.path}: not a bag; give {_KINDS}")
+                raise InputError(f"{self.path}: not a bag; give {BAGS}")
             return [self.path]
         there = [file for file in content if _format(file) in _FORMATS]
         plain = {file.name for file in there}

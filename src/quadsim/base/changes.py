@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
-from difflib import get_close_matches
 from typing import Any
 
-from quadsim.base.errors import InputError, shown
+from quadsim.base.errors import InputError, did_you_mean, shown
 from quadsim.base.parameters import leaves, read_yaml_text
 
 
@@ -114,9 +113,7 @@ def _default(cls: type[Any], name: str, where: str) -> Any:
         return _lists(known[name].default)
     if any(leaf.startswith(f"{name}.") for leaf in known):
         return {}
-    near = get_close_matches(name, known, 3, 0.5)
-    words = f"; close to it: {', '.join(near)}" if near else ""
-    raise InputError(f"{where}: there is no {shown(name)}{words}")
+    raise InputError(f"{where}: there is no {shown(name)}{did_you_mean(name, known)}")
 
 
 def _lists(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Iterable
 
 #: Most characters of a value in a message.
 MOST_SHOWN = 300
@@ -18,6 +19,14 @@ class InputError(QuadsimError):
 
 class FlightError(QuadsimError):
     """A run that ended because something broke in flight (exit status 1)."""
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """For a message about an unknown name: the one that is meant, if one is near."""
+    from difflib import get_close_matches  # here, as it takes 3 ms to import
+
+    nearest = get_close_matches(str(name)[:MOST_SHOWN], known, 1)
+    return f" (did you mean {nearest[0]}?)" if nearest else ""
 
 
 class _Shown(reprlib.Repr):

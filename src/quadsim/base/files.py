@@ -5,7 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from quadsim.base.errors import InputError
+from quadsim.base.errors import InputError, did_you_mean
+
+#: What is read as a bag, in words.
+BAGS = (
+    "a rosbag2 folder, a .mcap or .db3 file (compressed: .mcap.zstd, .db3.zstd), a .bag of ROS 1,"
+    " or a log (docs/logs.md)"
+)
 
 
 def share_dir() -> Path:
@@ -56,7 +62,7 @@ def find(kind: str, name: str) -> Path:
         if (folder / f"{name}.yaml").is_file():
             return folder / f"{name}.yaml"
     raise InputError(
-        f"unknown {_one_of(kind)} {name!r};"
+        f"unknown {_one_of(kind)} {name!r}{did_you_mean(name, known(kind))};"
         f" known: {', '.join(known(kind))}"
         " (or give the path of a .yaml file)"
     )
@@ -81,10 +87,16 @@ def find_world(name: str) -> Path:
     path = share_dir() / "worlds" / f"{name}.sdf"
     if not path.is_file():
         raise InputError(
-            f"unknown world {name!r}; known: {', '.join(known_worlds())}"
+            f"unknown world {name!r}{did_you_mean(name, known_worlds())};"
+            f" known: {', '.join(known_worlds())}"
             " (or give the path of an .sdf file)"
         )
     return path
+
+
+def missing_bag(path: Path) -> InputError:
+    """What is said of a bag that is not there."""
+    return InputError(f"{path}: no such bag; give {BAGS}")
 
 
 def read_limited(path: Path, max_bytes: int) -> bytes:

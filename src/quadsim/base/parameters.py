@@ -31,7 +31,7 @@ import numpy as np
 import yaml
 
 from quadsim.base.compiled import Over, R, Records, new_record, record_dtype
-from quadsim.base.errors import InputError, shown
+from quadsim.base.errors import InputError, did_you_mean, shown
 from quadsim.base.spec import Spec as Spec
 
 Vec3 = tuple[float, float, float]
@@ -164,7 +164,10 @@ def from_mapping(cls: type[P], mapping: object, where: str) -> P:
     names = [field.name for field in dataclasses.fields(cls)]
     for key in mapping:
         if key not in names:
-            raise InputError(f"{where}: unknown key {shown(key)}; allowed: {', '.join(names)}")
+            meant = did_you_mean(key, names)
+            raise InputError(
+                f"{where}: unknown key {shown(key)}{meant}; allowed: {', '.join(names)}"
+            )
     values = {}
     for field in dataclasses.fields(cls):
         if field.name in mapping:
@@ -349,7 +352,8 @@ def unflatten(cls: type[P], flat: Mapping[str, Any], where: str) -> P:
     kinds = {leaf.name: leaf.kind for leaf in leaves(cls)}
     for name, value in flat.items():
         if name not in kinds:
-            raise InputError(f"{where}: unknown parameter {shown(name)}")
+            meant = did_you_mean(name, kinds)
+            raise InputError(f"{where}: unknown parameter {shown(name)}{meant}")
         kind = kinds[name]
         if get_origin(kind) is tuple and get_origin(get_args(kind)[0]) is tuple:
             width = len(get_args(get_args(kind)[0]))

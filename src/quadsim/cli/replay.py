@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quadsim.base.errors import InputError, QuadsimError
+from quadsim.base.files import missing_bag
 from quadsim.base.options import argument, option
 from quadsim.cli.common import (
     BAD_INPUT,
@@ -118,6 +119,9 @@ class ReplayCommandOptions(Printed):
         Raises:
             InputError: naming them.
         """
+        for bag in self.bags:  # before any kernel is loaded
+            if not bag.exists():
+                raise missing_bag(bag)
         if self.publish.publish and (len(self.bags) > 1 or len(self.configs) > 1):
             raise InputError("--publish: plays one bag, with one --config at most")
         for name, flag in given().items() if self.publish.publish else ():

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from quadsim.base.errors import InputError, shown
+from quadsim.base.errors import InputError, did_you_mean, shown
 from quadsim.base.options import argument, option
 from quadsim.cli.common import finish, say, working
 from quadsim.cli.options import Namespace, Printed, command
@@ -166,11 +166,12 @@ def _devices(config: str) -> Mapping[str, Any]:
     if config in known("sensors/suites"):
         return checked(config)
     if not config.endswith((".yaml", ".yml")) and "/" not in config:
-        names = known("sensors")
+        names, suites = known("sensors"), known("sensors/suites")
         if config not in names:
+            meant = did_you_mean(config, names + suites)
             raise InputError(
-                f"{shown(config)} is no device and no suite; devices: {', '.join(names)}; suites:"
-                f" {', '.join(known('sensors/suites'))} (or give the path of a .yaml file)"
+                f"{shown(config)} is no device and no suite{meant}; devices: {', '.join(names)};"
+                f" suites: {', '.join(suites)} (or give the path of a .yaml file)"
             )
     path = find("sensors", config)
     content = read_yaml(path)

@@ -7,7 +7,7 @@ from typing import Any
 
 from quadsim.base.changes import changes_by_file, set_keys
 from quadsim.base.compiled import new_record
-from quadsim.base.errors import InputError, shown
+from quadsim.base.errors import InputError, did_you_mean, shown
 from quadsim.base.files import find
 from quadsim.base.parameters import read_yaml
 from quadsim.sensors import DEVICES, SENSORS, ahrs, lidar
@@ -83,7 +83,10 @@ def load_suite(
     _with_devices(content, changed.pop(""), str(path))
     for kind in content:
         if kind not in KINDS:
-            raise InputError(f"{path}: unknown sensor {shown(kind)}; allowed: {', '.join(KINDS)}")
+            meant = did_you_mean(kind, KINDS)
+            raise InputError(
+                f"{path}: unknown sensor {shown(kind)}{meant}; allowed: {', '.join(KINDS)}"
+            )
     if "imu" not in content:
         raise InputError(f"{path}: the key 'imu' is missing; nothing flies without one")
     for kind, keys in changed.items():

@@ -60,7 +60,7 @@ def test_a_whole_list_is_set_before_its_parts_and_stays_the_caller_s(order):
 @pytest.mark.parametrize(
     ("key", "words"),
     [
-        ("environment.wnd_W_mps.0", "close to it: environment.wind_W_mps"),
+        ("environment.wnd_W_mps.0", "did you mean environment.wind_W_mps?"),
         ("environment.wind_W_mps.3", "no place in a list of 3"),
         ("duration_s.x", "duration_s is 5.0, which has no 'x'"),
         ("mission.0.hover", "no 'mission'"),

@@ -39,3 +39,8 @@ def test_an_unknown_name_is_refused_with_what_there_is(own):
 def test_a_name_that_is_not_utf_8_does_not_spoil_a_file(tmp_path):
     write_whole(tmp_path / "report.html", "bag: fl\udcffg")  # as Python reads such a name
     assert (tmp_path / "report.html").read_bytes() == b"bag: fl?g"
+
+
+def test_a_name_that_is_nearly_right_is_told_what_is_meant(own):
+    with pytest.raises(InputError, match=r"unknown vehicle 'x50' \(did you mean x500\?\); known:"):
+        find("vehicles", "x50")
