@@ -100,11 +100,12 @@ TEST = [
 ]
 
 ROOT = Path(__file__).parent
-#: Every module of ros/nodes is an executable.
+#: Every module of ros/nodes is an executable of `ros2 run`, in lib/quadsim, where colcon puts it
+#: (setup.cfg). pip would put it onto everybody's path: there it is `quadsim node NAME`.
 NODES = sorted(
     path.stem
     for path in (ROOT / "src" / NAME / "ros" / "nodes").glob("*.py")
-    if path.stem != "__init__"
+    if path.stem != "__init__" and {"install", "develop"} & {*sys.argv}
 )
 
 

@@ -70,6 +70,11 @@ def test_it_flies_records_and_replays(prefix, tmp_path):
     assert json.loads(done.stdout)["estimator"]["position_rmse_m"] < 0.1
 
 
+def test_only_the_command_goes_onto_the_path(prefix):
+    """`imu` or `guard` there would be in everybody's way; `quadsim node` runs them."""
+    assert [path.name for path in (prefix / "bin").iterdir()] == ["quadsim"]
+
+
 def test_it_knows_what_the_checkout_knows(prefix, tmp_path):
     done = run(prefix, tmp_path, "sim", "--scenario", "nowhere")
     assert done.returncode == 2

@@ -37,6 +37,7 @@ _LINES = {
     "view": "Look at a flight in 3-D: live, from a bag, or flown for it.",
     "new": "Write a part of your own: a controller, estimator, sensor, planner, wind, criterion.",
     "ui": "Fly, tune and compare on one page of a browser.",
+    "node": "Run one node of the graph, as ros2 run does.",
     "vehicle": "Make vehicle files from those of Gazebo, PX4, RotorPy, Agilicious and others.",
     "model": "Write vehicles and worlds as files for Gazebo (SDF) and RViz (URDF).",
     "bench": "Measure how fast everything is on this machine.",
