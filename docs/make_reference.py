@@ -42,7 +42,7 @@ HEAD = """\
 
 Every option of the command, argument of the launch files and key of the parameter files, from their
 declarations (`python docs/make_reference.py` writes this page). Scenarios are in
-[experiments.md](experiments.md) and [mission.md](mission.md), devices in [sensors.md](sensors.md),
+[scenarios.md](scenarios.md) and [mission.md](mission.md), devices in [sensors.md](sensors.md),
 topics and nodes in [nodes.md](nodes.md).
 """
 SHARED = 'What several of them have, with one meaning. Each names these in its line "also".\n'

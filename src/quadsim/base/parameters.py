@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,13 +147,14 @@ def _convert(value: object, kind: Any, spec: Spec, where: str) -> Any:
     return value
 
 
-def from_mapping(cls: type[P], mapping: object, where: str) -> P:
+def from_mapping(cls: type[P], mapping: object, where: str, others: Sequence[str] = ()) -> P:
     """Build a parameter class from a mapping, refusing what is unknown, missing or out of range.
 
     Args:
         cls: a frozen dataclass as described above.
         mapping: nested mapping of plain values, as YAML gives it.
         where: the file (and key) that errors name.
+        others: keys beside them that somebody else has taken out.
 
     Raises:
         InputError: naming ``where``, the key, the value and what is allowed.
@@ -164,9 +165,10 @@ def from_mapping(cls: type[P], mapping: object, where: str) -> P:
     names = [field.name for field in dataclasses.fields(cls)]
     for key in mapping:
         if key not in names:
-            meant = did_you_mean(key, names)
+            allowed = [*names, *others]
+            meant = did_you_mean(key, allowed)
             raise InputError(
-                f"{where}: unknown key {shown(key)}{meant}; allowed: {', '.join(names)}"
+                f"{where}: unknown key {shown(key)}{meant}; allowed: {', '.join(allowed)}"
             )
     values = {}
     for field in dataclasses.fields(cls):

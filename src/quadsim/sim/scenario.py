@@ -133,6 +133,10 @@ class SwarmParams:
     give_way: GiveWayParams = field(default_factory=GiveWayParams)
 
 
+#: Keys of a scenario file that hold lists, and its own parts.
+LISTS = ("mission", "criteria", "faults", "events", "commands", "parts")
+
+
 @dataclass(frozen=True)
 class ScenarioFile:
     """The keys of a scenario file but for its lists (mission, commands, ...)."""
@@ -464,14 +468,12 @@ def read_scenario(
     changed = changes_by_file(changes or {}, (*_FILES, "sensors", "parts"))
     set_keys(content, changed[""], ScenarioFile, str(path))
     where = _where(path, changed[""])
-    mission = content.pop("mission", [])
-    criteria = content.pop("criteria", [])
-    faults = content.pop("faults", [])
-    events = content.pop("events", [])
-    commands = content.pop("commands", [])
-    parts = parts_from(content.pop("parts", {}), changed["parts"], where)
+    mission, criteria, faults, events, commands, parts_given = (
+        content.pop(key, {} if key == "parts" else []) for key in LISTS
+    )
+    parts = parts_from(parts_given, changed["parts"], where)
     content |= _options(overrides)
-    file = files_beside(path, from_mapping(ScenarioFile, content, where))
+    file = files_beside(path, from_mapping(ScenarioFile, content, where, LISTS))
     file, notes = _in_world(file, set(given_keys(content)), library)
     devices = load_suite(file.sensors, read=library.yaml, changes=changed["sensors"])
     sensors = {kind: params for kind, params in devices.items() if kind in SENSORS}
