@@ -46,6 +46,8 @@ def test_a_refusal_and_the_end_of_the_world_end_the_launch(
     monkeypatch.setenv("ROS_DOMAIN_ID", "78")
     description = launch_module(name).generate_launch_description()
     values = declared(description) | {"structure": "sil"}
+    (tmp_path / "gz").touch(mode=0o700)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     if name == "firmware":
         values["executable"] = str(tmp_path / "firmware")
         Path(values["executable"]).touch(mode=0o700)

@@ -119,9 +119,6 @@ class ReplayCommandOptions(Printed):
         Raises:
             InputError: naming them.
         """
-        for bag in self.bags:  # before any kernel is loaded
-            if not bag.exists():
-                raise missing_bag(bag)
         if self.publish.publish and (len(self.bags) > 1 or len(self.configs) > 1):
             raise InputError("--publish: plays one bag, with one --config at most")
         for name, flag in given().items() if self.publish.publish else ():
@@ -172,6 +169,8 @@ def replay(options: ReplayCommandOptions) -> int:
 
     settings = _settings_of(options)
     options.check_report()
+    if not any(bag.exists() for bag in options.bags):  # before any kernel is loaded
+        raise missing_bag(options.bags[0])
     with loading("loading the kernels"):
         for each in settings:
             load_kernels(each)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from quadsim.base.compiled import plain
+from quadsim.base.elementary import acos
 from quadsim.geometry.rotation import rotate
 from quadsim.geometry.vector import dot
 from quadsim.world.scene.distance import surface_distance
@@ -85,7 +86,7 @@ def ground_height_of(world: World, x: float, y: float) -> tuple[float, str] | No
     slope = slope_of(world)
     if slope is not None:
         *_, up, height_m = _plane(slope)
-        angle_deg = math.degrees(math.acos(min(up, 1.0)))
+        angle_deg = math.degrees(plain(acos)(min(up, 1.0)))
         return height_m, f"ground sloped by {angle_deg:.3g} deg, {height_m:.6g} m at the origin"
     shapes = [one for one in world.obstacles if not isinstance(one.shape, Plane)]
     if not shapes:
@@ -114,7 +115,7 @@ def _lowest_seen_m(obstacle: Obstacle) -> float:
     if isinstance(shape, Cylinder):
         half = 0.5 * up[2] * shape.length_m
         upright = up[2] > 1.0 - 1e-9
-        across = shape.radius_m * math.sqrt(max(1.0 - float(up[2]) ** 2, 0.0))
+        across = shape.radius_m * math.sqrt(max(1.0 - float(up[2]) * float(up[2]), 0.0))
         return float(z + half if upright else z - half - across)
     assert isinstance(shape, Sphere)
     return z + shape.radius_m

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 import numpy as np
@@ -69,6 +70,9 @@ class Network:
 
     def create_publisher(self, kind, name, qos, event_callbacks=None):
         return self.offer(None, name)
+
+    def get_logger(self):
+        return logging.getLogger(__name__)
 
     def offer(self, topic, name):
         heard = self.sent.setdefault(name, [])

@@ -189,7 +189,9 @@ def test_a_bad_option_is_named_not_the_file():
 
 
 def test_an_unknown_scenario_names_those_there_are():
-    with pytest.raises(InputError, match=r"unknown scenario 'sqare'; known: .*square"):
+    with pytest.raises(
+        InputError, match=r"unknown scenario 'sqare' \(did you mean square\?\); known: "
+    ):
         load_scenario("sqare")
 
 

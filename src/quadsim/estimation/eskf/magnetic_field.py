@@ -139,7 +139,7 @@ def open_heading_variance(state: Eskf, before_ns: int) -> float:
     tilt -= 2.0 * east * north * C[THETA, THETA + 1]
     horizontal2 = east * east + north * north
     longer2 = up * up * tilt / (horizontal2 * horizontal2)
-    repeated = repetition(state.stamp_ns, before_ns, DISTURBANCE_S)
+    repeated = repetition(state.stamp_ns, before_ns, MISFIT_MEAN_S)
     return float(C[THETA + 2, THETA + 2] * longer2 * repeated)
 
 

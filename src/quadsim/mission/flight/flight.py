@@ -319,7 +319,7 @@ class FlightManager:
 
     def land(self) -> str | None:
         """Stop and land here; on the ground, stop the motors."""
-        if self.armed and not self.flying:
+        if self.state == "armed":
             return self.disarm()
         if not self.flying or self.state in states.LANDINGS:
             return f"not while {self.state}"
