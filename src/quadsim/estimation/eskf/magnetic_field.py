@@ -50,6 +50,8 @@ from quadsim.geometry.vector import cross, norm, scale, store, subtract, vec3
 
 #: Time over which the field's strength is averaged, and how long a disturbance of it lasts.
 DISTURBANCE_S = 10.0
+#: Share of a heading's variance up to which its terms of second order are left out.
+LINEAR_SHARE = 0.1
 #: Time over which what is off in strength and inclination is averaged, s.
 MISFIT_MEAN_S = 1.0
 #: How many headings the default of an unknown noise counts for, and the least that is believed.
@@ -126,12 +128,12 @@ def misfit_variance(state: Eskf, field_W: Vec3, before_ns: int) -> float:
 
 
 @kernel
-def open_heading_variance(state: Eskf, before_ns: int) -> float:
+def open_heading_variance(state: Eskf, variance: float, before_ns: int) -> float:
     """Variance that an open heading and an open tilt give a heading together, rad^2.
 
     The term of second order: a tilt in the vertical plane of the field makes its horizontal part
     longer or shorter, and a heading turns that. It stays as it is, and grows where the field is
-    steep.
+    steep. What is well below the heading's own variance leaves the equations linear enough.
     """
     east, north, up = vec3(state.field_W_T)
     C = state.covariance
@@ -139,8 +141,8 @@ def open_heading_variance(state: Eskf, before_ns: int) -> float:
     tilt -= 2.0 * east * north * C[THETA, THETA + 1]
     horizontal2 = east * east + north * north
     longer2 = up * up * tilt / (horizontal2 * horizontal2)
-    repeated = repetition(state.stamp_ns, before_ns, MISFIT_MEAN_S)
-    return float(C[THETA + 2, THETA + 2] * longer2 * repeated)
+    beyond = max(C[THETA + 2, THETA + 2] * longer2 - LINEAR_SHARE * variance, 0.0)
+    return float(beyond * repetition(state.stamp_ns, before_ns, DISTURBANCE_S))
 
 
 @kernel
@@ -181,7 +183,7 @@ def fuse_magnetic_field(
     misfit2 = 0.0
     if points:
         misfit2 = misfit_variance(state, field_W, before_ns)
-        misfit2 += open_heading_variance(state, before_ns)
+        misfit2 += open_heading_variance(state, known_variance, before_ns)
     result = fuse_magnetic_heading(state, params, m_S, heading_variance, misfit2)
     dt_s = min((state.stamp_ns - before_ns) * 1e-9, 1.0)
     if result == ACCEPTED:
