@@ -1,4 +1,4 @@
-"""What the IMU alone reports of the last moments, in a frame that no measurement turns.
+"""The motion of the last moments by the IMU alone, in a frame that no measurement turns.
 
 The filter's own velocity is corrected all the time. Here the specific force is integrated with an
 attitude that only the gyroscope turns, so that differences over time are the vehicle's motion: to

@@ -102,7 +102,7 @@ def length(values: Array) -> float:
 
 @kernel
 def is_variance(variance: float) -> bool:
-    """Whether a number is a variance, or zero, which reports that it is unknown."""
+    """Whether a number is a variance, or zero, which means unknown."""
     return variance == 0.0 or LEAST_VARIANCE <= variance <= LARGEST_VARIANCE
 
 

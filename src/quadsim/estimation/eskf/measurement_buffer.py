@@ -128,7 +128,7 @@ class Buffer(Record):
     snapshot_count: int
     snapshots: Annotated[Records[Eskf], SNAPSHOTS]
     innovations: Annotated[Records[Innovation], CAPACITY]
-    logs_steps: int  # for the smoother, into arrays next to; else they are left alone
+    logs_steps: int  # for the smoother, into arrays of its own; else they are left alone
     step_count: int
     steps: Annotated[Records[Step], 1]
     verdicts: Annotated[NDArray[np.int64], len(KINDS), len(VERDICTS)]

@@ -22,8 +22,6 @@ from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, to
 from quadsim.geometry.vector import add, norm, scale, store, subtract, vec3
 from quadsim.world.earth.gravity import gravity_at
 
-#: Time over which the noise of an unknown IMU is averaged.
-VIBRATION_MEAN_S = 2.0
 #: How long a rotation or an acceleration lasts, and with it what an error of scale makes of it; and
 #: a rotation that goes on, as in a circle or a spin.
 SCALE_ERROR_S, STEADY_S = 1.0, 10.0

@@ -170,7 +170,7 @@ def take_off(J: Array, state: Eskf, out: Array) -> None:
 def pose_covariance(lines: Records[Buffer]) -> NDArray[np.float64]:
     """Covariance of the pose of ``base_link`` in ``map``: position, then rotation.
 
-    The rotation is about the fixed axes of ``map``, as geometry_msgs/PoseWithCovariance reports.
+    The rotation is about the fixed axes of ``map``, as geometry_msgs/PoseWithCovariance defines it.
 
     Args:
         lines: (1,) TIMELINE.
