@@ -100,12 +100,20 @@ TEST = [
 ]
 
 ROOT = Path(__file__).parent
-#: Every module of ros/nodes is an executable of `ros2 run`, in lib/quadsim, where colcon puts it
-#: (setup.cfg). pip would put it onto everybody's path: there it is `quadsim node NAME`.
+PACKAGE = ROOT / "src" / NAME
+#: Every module of ros/nodes and every sensor of the table that publishes is an executable of
+#: `ros2 run`, in lib/quadsim, where colcon puts it (setup.cfg). pip would put it onto everybody's
+#: path: there it is `quadsim node NAME`.
 NODES = sorted(
-    path.stem
-    for path in (ROOT / "src" / NAME / "ros" / "nodes").glob("*.py")
-    if path.stem != "__init__" and {"install", "develop"} & {*sys.argv}
+    {path.stem for path in (PACKAGE / "ros" / "nodes").glob("[a-z]*.py")}.union(
+        re.findall(
+            r'^    "(\w+)": Entry\((?!\))',
+            (PACKAGE / "sensors" / "__init__.py").read_text(encoding="utf-8"),
+            re.MULTILINE,
+        )
+    )
+    if {"install", "develop"} & {*sys.argv}
+    else ()
 )
 
 

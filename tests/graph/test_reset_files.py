@@ -15,7 +15,7 @@ from sensor_msgs.msg import Imu, JointState
 from std_srvs.srv import Trigger
 
 from quadsim.base.files import find
-from quadsim.ros.nodes import imu
+from quadsim.ros.nodes import node_module
 from quadsim.ros.runtime import qos
 from quadsim.ros.runtime.base import make_status
 
@@ -169,7 +169,7 @@ def test_what_cannot_be_read_changes_nothing_and_is_named(bench, tmp_path):
     path = tmp_path / "device.yaml"
     path.write_text(find("sensors", "adis16448").read_text())
     given = {"device": str(path), "gyro_step": 0.25}
-    node = bench.add(imu.make(bench.context, namespace="/quad", overrides=given))
+    node = bench.add(node_module("imu").make(bench.context, namespace="/quad", overrides=given))
     told: list[str] = []
     bench.node.create_subscription(
         DiagnosticStatus,

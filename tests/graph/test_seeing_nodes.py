@@ -11,7 +11,7 @@ from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import LaserScan, Range
 
-from quadsim.ros.nodes import lidar, rangefinder
+from quadsim.ros.nodes import lidar, node_module
 from quadsim.ros.runtime import qos
 
 PERIOD_NS = 10_000_000
@@ -88,7 +88,7 @@ def test_a_lidar_rides_on_motion_capture_and_sees_who_flies_by(bench):
 
 
 def test_a_pose_in_another_frame_is_not_ridden_on(bench):
-    node = rangefinder.make(
+    node = node_module("rangefinder").make(
         bench.context,
         namespace="/quad",
         overrides={"pose_type": "pose", "device": "ideal_rangefinder"},

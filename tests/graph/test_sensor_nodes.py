@@ -19,7 +19,7 @@ from quadsim.bag.reading import open_bag
 from quadsim.bag.topics import field_of
 from quadsim.base.errors import InputError
 from quadsim.geometry.geodesy import Datum
-from quadsim.ros.nodes import barometer, gnss, magnetometer, recorder
+from quadsim.ros.nodes import node_module, recorder
 from quadsim.ros.runtime import qos
 from quadsim.world.earth.magnetic import field_W_T
 
@@ -71,7 +71,7 @@ def heard(bench, kind, topic):
 
 def test_latency_holds_a_sample_back_and_leaves_its_stamp(bench):
     parameters = {"device": "ideal_barometer", "rate_hz": 10.0, "latency_s": 0.2}
-    bench.add(barometer.make(bench.context, namespace="/quad", overrides=parameters))
+    bench.add(node_module("barometer").make(bench.context, namespace="/quad", overrides=parameters))
     truth = Truth(bench)
     arrivals = []
     bench.node.create_subscription(
@@ -89,7 +89,9 @@ def test_latency_holds_a_sample_back_and_leaves_its_stamp(bench):
 
 def test_a_fault_is_set_in_flight_by_a_service_and_told(bench):
     parameters = {"device": "ideal_gnss"}
-    node = bench.add(gnss.make(bench.context, namespace="/quad", overrides=parameters))
+    node = bench.add(
+        node_module("gnss").make(bench.context, namespace="/quad", overrides=parameters)
+    )
     fixes = heard(bench, NavSatFix, "/quad/gps/fix")
     velocities = heard(bench, TwistWithCovarianceStamped, "/quad/gps/vel")
     told = []
@@ -136,7 +138,7 @@ def test_a_node_started_with_a_fault_that_does_not_fit_says_so(bench):
     with pytest.raises(
         InputError, match=r"parameter faults: .*is a fault of gnss, not of barometer"
     ):
-        barometer.make(bench.context, namespace="/quad", overrides=parameters)
+        node_module("barometer").make(bench.context, namespace="/quad", overrides=parameters)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +186,9 @@ def test_a_scenario_with_late_sensors_and_faults_is_flown(fly, tmp_path, pacing)
 
 def test_the_receiver_tells_of_its_fix_and_its_sky(bench):
     parameters = {"device": "ublox_f9p_rtk", "latency_s": 0.0}
-    node = bench.add(gnss.make(bench.context, namespace="/quad", overrides=parameters))
+    node = bench.add(
+        node_module("gnss").make(bench.context, namespace="/quad", overrides=parameters)
+    )
     fixes = heard(bench, NavSatFix, "/quad/gps/fix")
 
     def reported(message):
@@ -216,7 +220,9 @@ def test_the_receiver_tells_of_its_fix_and_its_sky(bench):
 
 def test_a_magnetometer_started_alone_measures_the_field_at_its_datum(bench):
     parameters = {"device": "ideal_magnetometer", "environment.datum.latitude_deg": -33.0}
-    bench.add(magnetometer.make(bench.context, namespace="/quad", overrides=parameters))
+    bench.add(
+        node_module("magnetometer").make(bench.context, namespace="/quad", overrides=parameters)
+    )
     fields = heard(bench, MagneticField, "/quad/imu/mag")
     Truth(bench).until(lambda: len(fields) >= 1)
     place = replace(Datum(), latitude_deg=-33.0)

@@ -12,11 +12,13 @@ import pytest
 from catkin_pkg.package import parse_package
 
 from quadsim import __version__
+from quadsim.sensors import PUBLISHING
 
 ROOT = Path(__file__).parents[2]
-NODES = sorted(
+MODULES = sorted(
     path.stem for path in (ROOT / "src/quadsim/ros/nodes").glob("*.py") if path.stem != "__init__"
 )
+NODES = sorted({*MODULES, *PUBLISHING})
 
 pytestmark = pytest.mark.packaging
 
@@ -73,8 +75,8 @@ def test_ros2_run_finds_the_node(prefix: Path, node: str) -> None:
 
 
 def test_every_node_has_an_executable(prefix: Path) -> None:
-    """Every module of ros/nodes is a node with a main()."""
-    for node in NODES:
+    """Every module of ros/nodes is a node with a main(); the sensors have one too."""
+    for node in MODULES:
         source = (ROOT / f"src/quadsim/ros/nodes/{node}.py").read_text(encoding="utf-8")
         assert re.search(r"^(def main\(|make, main = )", source, re.MULTILINE), node
     assert {p.name for p in (prefix / "lib/quadsim").iterdir()} == {"quadsim", *NODES}

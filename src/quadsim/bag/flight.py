@@ -21,6 +21,7 @@ from quadsim.bag.metadata import qos_yaml
 from quadsim.bag.profiles import Recording, Thinning
 from quadsim.bag.topics import topic as full_name
 from quadsim.bag.writer import BagWriter
+from quadsim.sensors import SENSORS
 from quadsim.sim.log import Event
 from quadsim.sim.recorded import RecordedLoop
 from quadsim.wire import samples
@@ -32,7 +33,6 @@ from quadsim.wire.standard import (
     FIX,
     NUMBERS,
     ODOMETRY,
-    OURS,
     OWN_SENSORS,
     POSE,
     TWIST_STAMPED,
@@ -235,14 +235,10 @@ class _Vehicle:
     def _sensor(self, kind: str) -> Iterator[Stream]:
         rows, arrived_ns = self._loop.samples(kind), self._loop.arrivals_ns(kind)
         params, environment = self._scenario.sensors[kind], self._scenario.environment
-        messages = samples.sensor_messages(kind, params, environment, self._prefix)
-        short, type_name = samples.SENSOR_TOPICS[kind]
-        yield self._sampled(short, type_name, FAST, messages, rows, arrived_ns)
-        if kind == "gnss":
-            found = samples.has_fix(rows)
-            velocity = samples.velocity_messages()
+        for topic, messages in SENSORS[kind].outputs(params, environment, self._prefix):
+            there = messages.chosen(rows)
             yield self._sampled(
-                "gps/vel", OURS["gps/vel"], FAST, velocity, rows[found], arrived_ns[found]
+                topic.name, topic.type_name, FAST, messages, rows[there], arrived_ns[there]
             )
 
     def _own_sensors(self) -> Iterator[Stream]:

@@ -21,6 +21,8 @@ from quadsim.estimation.eskf.layout import (
     STATIC_PRESSURE,
 )
 from quadsim.estimation.messages import Column, Messages
+from quadsim.sensors import TABLE
+from quadsim.wire import standard
 from quadsim.wire.damaged import decoded
 from quadsim.wire.decode import Block, decode
 
@@ -63,33 +65,34 @@ def _pose(block: Block) -> tuple[Rows, ...]:
     return block["p"], q_WB, covariance
 
 
-#: Topic: type, the kind of message it is to an estimator, and a block's numbers.
-SENSORS: dict[str, tuple[str, int, Callable[[Block], tuple[Rows, ...]]]] = {
-    IMU: ("sensor_msgs/msg/Imu", timeline.IMU, _imu),
-    "gps/fix": ("sensor_msgs/msg/NavSatFix", GNSS_POSITION, _fix),
-    "gps/vel": (
-        "geometry_msgs/msg/TwistWithCovarianceStamped",
-        GNSS_VELOCITY,
-        lambda block: (block["v"], _row_major(block["covariance"])),
-    ),
-    "imu/mag": (
-        "sensor_msgs/msg/MagneticField",
+#: Type of messages: the kind of message that it is to an estimator, and a block's numbers.
+_MEASURED: dict[str, tuple[int, Callable[[Block], tuple[Rows, ...]]]] = {
+    standard.IMU: (timeline.IMU, _imu),
+    standard.FIX: (GNSS_POSITION, _fix),
+    standard.TWIST: (GNSS_VELOCITY, lambda block: (block["v"], _row_major(block["covariance"]))),
+    standard.MAGNETIC_FIELD: (
         MAGNETIC_FIELD,
         lambda block: (block["m"], _row_major(block["covariance"])),
     ),
-    "imu/static_pressure": (
-        "sensor_msgs/msg/FluidPressure",
+    standard.PRESSURE: (
         STATIC_PRESSURE,
         lambda block: (block["pressure"][:, None], block["variance"][:, None]),
     ),
-    "range/down": ("sensor_msgs/msg/Range", RANGE, _range),
-    "external/pose": (
-        "geometry_msgs/msg/PoseWithCovarianceStamped",
-        EXTERNAL_POSITION,
-        _pose,
-    ),
-    "external/pose_stamped": ("geometry_msgs/msg/PoseStamped", EXTERNAL_POSITION, _pose),
-    "external/odom": ("nav_msgs/msg/Odometry", EXTERNAL_POSITION, _pose),
+    standard.RANGE: (RANGE, _range),
+    standard.POSE_WITH_COVARIANCE: (EXTERNAL_POSITION, _pose),
+    standard.POSE: (EXTERNAL_POSITION, _pose),
+    standard.ODOMETRY: (EXTERNAL_POSITION, _pose),
+}
+_TYPES = {topic.name: topic.type_name for entry in TABLE.values() for topic in entry.topics} | {
+    "external/pose": standard.POSE_WITH_COVARIANCE,
+    "external/pose_stamped": standard.POSE,
+    "external/odom": standard.ODOMETRY,
+}
+#: Topic: type, the kind of message it is to an estimator, and a block's numbers.
+SENSORS = {
+    name: (type_name, *_MEASURED[type_name])
+    for name, type_name in _TYPES.items()
+    if type_name in _MEASURED
 }
 
 

@@ -37,6 +37,10 @@ def _file_of(module: str) -> Path | None:
     return None
 
 
+#: A module whose name is made of a table's: any of its package.
+_ANY = re.compile(r'import_module\(f"quadsim\.([\w.]+)\.{')
+
+
 @cache
 def _read(path: Path) -> tuple[bytes, tuple[Path, ...]]:
     """Digest of a file, and the files of the package that it imports."""
@@ -46,8 +50,10 @@ def _read(path: Path) -> tuple[bytes, tuple[Path, ...]]:
         modules.add(package or module)
         # a name may be a module of its own
         modules |= {f"{package}.{name}" for name in re.findall(r"\w+", names)}
-    found = sorted(file for file in map(_file_of, modules) if file is not None)
-    return hashlib.sha256(content).digest(), tuple(found)
+    found = {file for file in map(_file_of, modules) if file is not None}
+    for package in _ANY.findall(content.decode()):
+        found |= {*PACKAGE.joinpath(*package.split(".")).glob("*.py")}
+    return hashlib.sha256(content).digest(), tuple(sorted(found))
 
 
 @cache

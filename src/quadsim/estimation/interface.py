@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -197,6 +197,12 @@ class Estimator(ABC):
             self._lines, kind, stamp_ns, flat(values, sizes[0]), flat(covariance, *sizes[1:])
         )
         return VERDICTS[verdict]
+
+    def take(self, kind: str, stamp_ns: int, values: Sequence[Any]) -> str:
+        """Take a message of one of ``KINDS``; a GNSS position is in ``map``."""
+        if kind == "imu":
+            return self.imu(stamp_ns, *values)
+        return self._take(KINDS.index(kind), stamp_ns, *values)
 
     def gnss_position(
         self, stamp_ns: int, geodetic: ArrayLike, covariance: ArrayLike = UNKNOWN

@@ -44,13 +44,12 @@ class Devices:
 
     Args:
         loop: its flight.
-        states: (1,) STATE of it.
     """
 
-    def __init__(self, loop: ClosedLoop, states: NDArray[np.record]) -> None:
+    def __init__(self, loop: ClosedLoop) -> None:
         sensors = loop.scenario.sensors
         self.kinds = tuple(sensors)
-        self._samples = {kind: states[kind]["sample"][:, 0] for kind in sensors}
+        self._samples = {kind: loop.devices[kind]["sample"] for kind in sensors}
         self._stamps = {kind: sample["stamp_ns"] for kind, sample in self._samples.items()}
         self._values = {kind: sample["values"][0] for kind, sample in self._samples.items()}
         self._taken = dict.fromkeys(sensors, 0)
@@ -122,7 +121,7 @@ class Craft:
         states = vehicles.states[index : index + 1]
         self._loop = loop
         self.index, self.name = index, name
-        self.devices = Devices(loop, states)
+        self.devices = Devices(loop)
         self.mission: Sequence[Item] = vehicles.missions[index]
         self.manager: FlightManager = loop.manager
         self.airframe: AirframeParams = loop.scenario.airframe

@@ -20,6 +20,7 @@ from quadsim.gazebo.noise import (
 from quadsim.gazebo.xml import add_child, add_pose
 from quadsim.geometry.geodesy import Datum
 from quadsim.geometry.rotation import from_euler
+from quadsim.sensors import PUBLISHING, TABLE
 from quadsim.sensors.error_terms import Position, Rotation, SensorParams
 from quadsim.sensors.lidar import LidarParams
 from quadsim.sensors.rangefinder import RangefinderParams
@@ -27,27 +28,10 @@ from quadsim.world.scene.obstacles import Pose
 
 #: Farther things are not drawn by a camera, m.
 FAR_M = 300.0
-#: Topic of each sensor in Gazebo, in the vehicle's namespace: what ours is called in ROS.
-TOPICS = {
-    "imu": "imu/data_raw",
-    "gnss": "gps/fix",
-    "magnetometer": "imu/mag",
-    "barometer": "imu/static_pressure",
-    "rangefinder": "range/down",
-    "lidar": "scan",  # and scan/points
-    "camera": "camera/image",  # and camera/camera_info
-}
-
-#: Frame of each sensor's messages.
-FRAMES = {
-    "imu": "imu_link",
-    "gnss": "gps_link",
-    "magnetometer": "imu_link",
-    "barometer": "base_link",
-    "rangefinder": "range_link",
-    "lidar": "lidar_link",
-    "camera": "camera_link",
-}
+#: Topic of each sensor in Gazebo, in the vehicle's namespace: what ours is called in ROS (a lidar's
+#: cloud is on scan/points, a camera's figures on camera/camera_info); and the messages' frame.
+TOPICS = {kind: TABLE[kind].topics[0].name for kind in PUBLISHING} | {"camera": "camera/image"}
+FRAMES = {kind: TABLE[kind].topics[0].frame for kind in PUBLISHING} | {"camera": "camera_link"}
 
 AXES = ("x", "y", "z")
 

@@ -10,7 +10,8 @@ from quadsim.estimation import ESTIMATORS
 from quadsim.estimation.eskf.parameters import LINEAR
 from quadsim.estimation.interface import Estimator
 from quadsim.estimation.reference_filters.gps_ins import gps_ins_begin_at
-from quadsim.sensors import SENSORS, ahrs
+from quadsim.sensors import SENSORS
+from quadsim.sensors.model import Readings
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.log import Track, track_of
 
@@ -33,19 +34,22 @@ def rerun_estimator(loop: ClosedLoop, name: str, blind_from_ns: int = -1) -> Tra
     """
     if name not in ESTIMATORS:
         raise InputError(f"unknown estimator {name!r}; known: {', '.join(ESTIMATORS)}")
-    scenario, setup = loop.scenario, loop.setup
-    datum = scenario.environment.datum
-    estimator = ESTIMATORS[name](scenario.estimator, datum)
+    scenario = loop.scenario
+    estimator = ESTIMATORS[name](scenario.estimator, scenario.environment.datum)
+    kinds = [
+        Readings(SENSORS[kind], loop.samples(kind), slot["stated"])
+        for kind, slots in loop.devices.items()
+        for slot in slots
+    ]
     samples = [
-        (int(row["stamp_ns"]), order, kind, row)
-        for order, kind in enumerate((*SENSORS, ahrs.KIND))
-        for row in loop.samples(kind)
+        (stamp_ns, order, i)
+        for order, readings in enumerate(kinds)
+        for i, stamp_ns in enumerate(readings.stamps_ns.tolist())
     ]
     logged = set(loop.rows()["stamp_ns"].tolist())
     rows = np.zeros(len(logged), ODOMETRY)
     count = 0
     last_ns = 0
-    covariance = np.zeros((3, 3))
 
     def store() -> None:
         """The estimate with everything up to the last stamp in it, where the log has a row."""
@@ -54,31 +58,15 @@ def rerun_estimator(loop: ClosedLoop, name: str, blind_from_ns: int = -1) -> Tra
             rows[count] = estimator.odometry()
             count += 1
 
-    for stamp_ns, _, kind, sample in sorted(samples, key=lambda item: item[:2]):
+    for stamp_ns, order, i in sorted(samples):
         if 0 <= blind_from_ns < stamp_ns:
             go_blind(estimator, loop, last_ns)
             blind_from_ns = -1
-        if kind == "imu":
+        if order == 0:
             store()
             last_ns = stamp_ns
-            covariances = setup.accel_covariance, setup.gyro_covariance
-            estimator.imu(stamp_ns, sample["f_S"], sample["w_S"], *covariances)
-        elif kind == "gnss":
-            if np.isfinite(sample["p_W"]).all():
-                np.fill_diagonal(covariance, sample["p_variance"])
-                geodetic = datum.to_geodetic(sample["p_W"])
-                estimator.gnss_position(stamp_ns, geodetic, covariance)
-                np.fill_diagonal(covariance, sample["v_variance"])
-                estimator.gnss_velocity(stamp_ns, sample["v_W"], covariance)
-        elif kind == "magnetometer":
-            estimator.magnetic_field(stamp_ns, sample["m_S"], setup.field_covariance)
-        elif kind == "barometer":
-            variance_pa2 = float(setup.pressure_variance[0])
-            estimator.pressure(stamp_ns, float(sample["values"][0]), variance_pa2)
-        elif kind == ahrs.KIND:
-            estimator.external_attitude(stamp_ns, sample["q_WB"])
-        elif kind == "rangefinder":
-            estimator.range(stamp_ns, float(sample["range_m"]), float(sample["variance_m2"]))
+        for kind, _, values in kinds[order].at(i):
+            estimator.take(kind, stamp_ns, values)
     store()
     return track_of(rows[:count])
 

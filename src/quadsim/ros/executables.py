@@ -14,7 +14,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from importlib import import_module
 
 #: Process that the node is not to outlive, by its id: set for what a launch file starts.
 LAUNCHER = "QUADSIM_LAUNCHER"
@@ -56,6 +55,8 @@ def __getattr__(name: str) -> Callable[[], None]:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: os._exit(0))
         follow_launcher()
-        import_module(f"quadsim.ros.nodes.{name}").main()
+        from quadsim.ros.nodes import node_module
+
+        node_module(name).main()
 
     return main

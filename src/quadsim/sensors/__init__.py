@@ -1,29 +1,80 @@
 """Sensor models; every error is made here.
 
-The tables are made when they are first asked for, so that who needs one sensor loads no other.
+:data:`TABLE` names every kind of sensor. The module of a kind is ``quadsim.sensors.KIND``, whose
+``MODEL`` (:class:`~quadsim.sensors.model.SensorModel`) says how a sample is made, what a filter
+takes of it, and how messages state it. Begin with ``model.py``, then read ``barometer.py``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from quadsim.sensors.model import SensorModel
+from quadsim.wire.standard import FIX, IMU, MAGNETIC_FIELD, POINTS, PRESSURE, RANGE, SCAN, TWIST
+
+
+class SensorTopic(NamedTuple):
+    """A topic on which a kind of sensor publishes: its name, its type and the frame it is in."""
+
+    name: str
+    type_name: str
+    frame: str
+
+    def frame_of(self, prefix: str) -> str:
+        """Its frame of a vehicle with this prefix; the world's has none."""
+        return self.frame if self.frame == "map" else prefix + self.frame
+
+
+class Entry(NamedTuple):
+    """A kind of sensor.
+
+    Attributes:
+        topics: where its samples are published; none: it flies in the closed loop alone.
+        device: the file of ``config/sensors`` that its node takes unless told otherwise.
+    """
+
+    topics: tuple[SensorTopic, ...] = ()
+    device: str = ""
+
 
 #: Every kind of sensor by its name, in the order in which the closed loop samples them.
-SENSORS: dict[str, SensorModel]
-#: Parameter class of every kind of device: of the sensors, and of what only the graph has.
+TABLE = {
+    "imu": Entry((SensorTopic("imu/data_raw", IMU, "imu_link"),), "adis16448"),
+    "ahrs": Entry(),
+    "gnss": Entry(
+        (SensorTopic("gps/fix", FIX, "gps_link"), SensorTopic("gps/vel", TWIST, "map")),
+        "ublox_f9p_rtk",
+    ),
+    "magnetometer": Entry((SensorTopic("imu/mag", MAGNETIC_FIELD, "imu_link"),), "ist8310"),
+    "barometer": Entry((SensorTopic("imu/static_pressure", PRESSURE, "base_link"),), "bmp390"),
+    "rangefinder": Entry((SensorTopic("range/down", RANGE, "range_link"),), "tf_luna"),
+    "lidar": Entry(
+        (SensorTopic("scan", SCAN, "lidar_link"), SensorTopic("points", POINTS, "lidar_link")),
+        "ideal_lidar",
+    ),
+}
+#: Those that publish, which is what has a node.
+PUBLISHING = tuple(kind for kind, entry in TABLE.items() if entry.topics)
+#: The model of each kind that the closed loop samples, a ``SensorModel``.
+SENSORS: dict[str, Any]
+#: Parameter class of every kind, and of those that publish.
+KINDS: dict[str, type[Any]]
 DEVICES: dict[str, type[Any]]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in ("SENSORS", "DEVICES"):
-        raise AttributeError(f"module 'quadsim.sensors' has no attribute {name!r}")
-    from quadsim.sensors import barometer, gnss, imu, lidar, magnetometer, rangefinder
-    from quadsim.sensors.lidar import LidarParams
+def module_of(kind: str) -> Any:
+    """The module of a kind; no other is loaded."""
+    return import_module(f"quadsim.sensors.{kind}")
 
-    modules = (imu, gnss, magnetometer, barometer, rangefinder)
-    sensors = {module.MODEL.name: module.MODEL for module in modules}
-    devices = {kind: model.params_type for kind, model in sensors.items()}
-    globals().update(SENSORS=sensors, DEVICES={**devices, lidar.KIND: LidarParams})
+
+def __getattr__(name: str) -> Any:
+    """The tables of models, made when they are first asked for."""
+    if name not in ("SENSORS", "KINDS", "DEVICES"):
+        raise AttributeError(f"module 'quadsim.sensors' has no attribute {name!r}")
+    # a lidar turns while it samples, in the graph alone
+    sensors = {kind: module_of(kind).MODEL for kind in TABLE if kind != "lidar"}
+    kinds = {kind: model.params_type for kind, model in sensors.items()}
+    kinds["lidar"] = module_of("lidar").LidarParams
+    devices = {kind: kinds[kind] for kind in PUBLISHING}
+    globals().update(SENSORS=sensors, KINDS=kinds, DEVICES=devices)
     return globals()[name]

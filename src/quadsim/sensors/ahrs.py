@@ -19,10 +19,8 @@ from quadsim.base.records import Kinematics
 from quadsim.geometry.rotation import exp, multiply, normalize, quat
 from quadsim.geometry.vector import scale, store, vec3
 from quadsim.sensors.error_terms import DeliveredParams
-from quadsim.sensors.model import SensorModel
+from quadsim.sensors.model import Reading, SensorModel
 from quadsim.sensors.slot import SensorWorld, Slot
-
-KIND = "ahrs"
 
 
 @dataclass(frozen=True)
@@ -77,4 +75,12 @@ def ahrs_step(
     store(slot.sample.q_WB, normalize(multiply(exp(vec3(state.error_W)), quat(true.q_WB))))
 
 
-MODEL = SensorModel(KIND, AhrsSlot, 3, start_ahrs, ahrs_step)
+MODEL = SensorModel(
+    "ahrs",
+    AhrsSlot,
+    3,
+    start_ahrs,
+    ahrs_step,
+    readings=(Reading("external_attitude", linear=True),),
+    only_for="gps_ins",
+)

@@ -31,8 +31,9 @@ from quadsim.sensors.error_terms import (
     White,
     warmth_K,
 )
-from quadsim.sensors.model import SensorModel, read_out
+from quadsim.sensors.model import Reading, SensorModel, read_out
 from quadsim.sensors.slot import SensorWorld, Slot
+from quadsim.wire.samples import pressure_messages
 from quadsim.world.air.atmosphere import air_pressure, density_at
 from quadsim.world.environment import EnvironmentParams
 
@@ -162,4 +163,7 @@ MODEL = SensorModel(
     start_barometer,
     barometer_step,
     needs=lambda params: frozenset({"wind"} if any(params.ahead_error + params.back_error) else ()),
+    readings=(Reading("pressure"),),
+    stated=lambda params, _: ([params.variance()],),
+    messages=(lambda frame, params, _: pressure_messages(frame, params.variance()),),
 )

@@ -10,7 +10,7 @@ from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError, did_you_mean, shown
 from quadsim.base.files import find
 from quadsim.base.parameters import read_yaml
-from quadsim.sensors import DEVICES, SENSORS, ahrs, lidar
+from quadsim.sensors import KINDS, SENSORS, lidar
 from quadsim.sensors.device_file import Read, read_device
 from quadsim.sensors.error_terms import SensorParams
 from quadsim.sensors.faults import FaultParams
@@ -19,12 +19,9 @@ from quadsim.sensors.model import SimulatedSensor, set_faults
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import Scene
 
-#: Parameter class of all that a suite can hold: the devices, and what only the closed loop has.
-KINDS: dict[str, type[Any]] = {**DEVICES, ahrs.KIND: ahrs.AhrsParams}
-
 
 def load_device(kind: str, name: str, *args: Any, **kwargs: Any) -> SensorParams:
-    """Parameters of one device of a kind of :data:`KINDS`; further arguments as `read_device`."""
+    """Parameters of one device of a kind of sensor; further arguments as `read_device`."""
     return read_device(kind, KINDS[kind], name, *args, **kwargs)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +34,9 @@ from quadsim.sensors.error_terms import (
     share_of_time,
     uniform,
 )
-from quadsim.sensors.model import SensorModel
+from quadsim.sensors.model import Reading, SensorModel
 from quadsim.sensors.slot import SensorWorld, Slot
+from quadsim.wire.samples import fix_messages, has_fix, velocity_messages
 from quadsim.world.scene.scene import Scene, cast_ray
 
 #: One bit for each in an int64.
@@ -355,6 +356,16 @@ def gnss_step(
         sample.v_W[i] = v_W[i] + error_mps if found else np.nan
 
 
+def fix_health(params: GnssParams, sample: Any) -> tuple[int, str, dict[str, Any]]:
+    """Whether there is a fix, and what the sky looks like."""
+    fix = sample is not None and has_fix(sample)
+    values: dict[str, Any] = {"fix": str(fix).lower()}
+    if sample is not None and params.satellites > 0:
+        values |= {"satellites": int(sample["satellites"])}
+        values |= {name: float(sample[name]) for name in ("hdop", "vdop")}
+    return int(not fix), "running" if fix else "no fix", values
+
+
 MODEL = SensorModel(
     "gnss",
     GnssSlot,
@@ -363,4 +374,13 @@ MODEL = SensorModel(
     gnss_step,
     {"position": (0, 3), "velocity": (3, 3)},
     lambda _: frozenset({"scene"}),
+    tuple(
+        Reading(f"gnss_{name}", f"{letter}_W", f"{letter}_variance", absent=np.isnan, linear=True)
+        for name, letter in (("position", "p"), ("velocity", "v"))
+    ),
+    messages=(
+        lambda frame, _, environment: fix_messages(frame, environment.datum),
+        lambda *_: velocity_messages(),
+    ),
+    health=fix_health,
 )

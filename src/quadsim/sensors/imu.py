@@ -59,9 +59,10 @@ from quadsim.sensors.imu_channel import (
     settle_filter,
     start_channel,
 )
-from quadsim.sensors.model import SensorModel
+from quadsim.sensors.model import Reading, SensorModel
 from quadsim.sensors.slot import SensorWorld, Slot
 from quadsim.sensors.vibration import VibrationParams, VibrationState, start_vibration, vibrate
+from quadsim.wire.samples import imu_messages
 from quadsim.world.earth.gravity import gravity_at
 from quadsim.world.environment import EnvironmentParams
 
@@ -433,4 +434,12 @@ MODEL = SensorModel(
     imu_step,
     {"accel": (0, 3), "gyro": (3, 3)},
     needs_of_imu,
+    (Reading("imu", parts=2),),
+    lambda params, _: (params.accel_variance(), params.gyro_variance()),
+    messages=(
+        lambda frame, params, _: imu_messages(
+            frame, params.accel_variance(), params.gyro_variance()
+        ),
+    ),
+    fixed=("rate_hz",),
 )

@@ -34,8 +34,9 @@ from quadsim.sensors.error_terms import (
     set_mount,
     warmth_K,
 )
-from quadsim.sensors.model import SensorModel, read_out
+from quadsim.sensors.model import Reading, SensorModel, read_out
 from quadsim.sensors.slot import SensorWorld, Slot
+from quadsim.wire.samples import field_messages
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
 Vec6 = tuple[float, float, float, float, float, float]
@@ -189,4 +190,11 @@ MODEL = SensorModel(
     start_magnetometer,
     magnetometer_step,
     needs=lambda params: frozenset({"motors"} if any(params.motor_current_T_per_A) else ()),
+    readings=(Reading("magnetic_field"),),
+    stated=lambda params, environment: (params.variance(environment.field_W_T()),),
+    messages=(
+        lambda frame, params, environment: field_messages(
+            frame, params.variance(environment.field_W_T())
+        ),
+    ),
 )

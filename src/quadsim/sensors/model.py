@@ -12,21 +12,23 @@ loss and latency are the same for all sensors (:mod:`quadsim.sensors.slot`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from quadsim.base.compiled import kernel, new_record, plain
+from quadsim.base.compiled import kernel, new_record, plain, portable
 from quadsim.base.noise import stream
 from quadsim.base.normals import fill_normals, words_of
 from quadsim.base.parameters import dtype_of, pack
 from quadsim.base.records import KINEMATICS
+from quadsim.sensors import TABLE, SensorTopic
 from quadsim.sensors.error_terms import TIMING_WHITE, SensorParams, due
 from quadsim.sensors.faults import FaultParams, add_fault
 from quadsim.sensors.slot import OUTBOX_SIZE, Outbox, SensorWorld, deliver, sense
+from quadsim.wire.samples import SampleMessages
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import EMPTY_SCENE, Scene
 
@@ -34,6 +36,39 @@ from quadsim.world.scene.scene import EMPTY_SCENE, Scene
 def nothing_more(params: Any) -> frozenset[str]:
     """A sensor that needs the vehicle's pose and velocity alone."""
     return frozenset()
+
+
+def nothing_stated(params: Any, environment: EnvironmentParams) -> tuple[ArrayLike, ...]:
+    """A sensor of which each sample states its variance, or that states none."""
+    return ()
+
+
+@portable
+def never(value: float) -> bool:
+    """What measures whatever it reads."""
+    return False
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A measurement that filters take of a sample.
+
+    Attributes:
+        message: the kind of the filter's message, as of ``estimation.eskf.measurement_buffer``.
+        values: field of the sample that holds the numbers.
+        variance: field of the sample that holds their variances; empty: what ``stated`` of the
+            model gives.
+        parts: quantities that the numbers are of, each with its own covariance.
+        absent: tells by the first number whether nothing was measured.
+        linear: whether the linear filter takes it in the closed loop.
+    """
+
+    message: str
+    values: str = "values"
+    variance: str = ""
+    parts: int = 1
+    absent: Callable[[float], bool] = never
+    linear: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,8 +82,17 @@ class SensorModel:
         start: fills a state from the parameters and the sensor's stream, when it is switched on.
         step: the compiled model.
         channels: parts of a sample that a fault can act on: first index in ``values`` and count.
-        needs: which of "accel", "motors" and "wind" it feels with these parameters, beside the
-            pose and velocity that all have.
+        needs: which of "accel", "motors", "wind" and "scene" it feels with these parameters, beside
+            the pose and velocity that all have.
+        readings: what filters take of a sample.
+        stated: variances of each sample by parameters and environment: (n,) of each quantity.
+        only_for: the filter for which alone it flies; empty: for all.
+        messages: for each topic of the table what makes its messages, by frame, parameters and
+            environment.
+        health: what a node reports of parameters and newest sample (None before it): level, words
+            and values.
+        fixed: parameters of a node that change with a restart only.
+        carried: whether any vehicle, a real one too, can carry the simulated device.
     """
 
     name: str
@@ -58,6 +102,27 @@ class SensorModel:
     step: Callable[..., None]
     channels: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     needs: Callable[[Any], frozenset[str]] = nothing_more
+    readings: tuple[Reading, ...] = ()
+    stated: Callable[[Any, EnvironmentParams], tuple[ArrayLike, ...]] = nothing_stated
+    only_for: str = ""
+    messages: tuple[Callable[[str, Any, EnvironmentParams], SampleMessages], ...] = ()
+    health: Callable[[Any, Any], tuple[int, str, dict[str, Any]]] | None = None
+    fixed: tuple[str, ...] = ()
+    carried: bool = False
+
+    def outputs(
+        self, params: Any, environment: EnvironmentParams, prefix: str = ""
+    ) -> list[tuple[SensorTopic, SampleMessages]]:
+        """Its topics with their messages; frames have the prefix of the vehicle."""
+        return [
+            (topic, make(topic.frame_of(prefix), params, environment))
+            for topic, make in zip(TABLE[self.name].topics, self.messages, strict=True)
+        ]
+
+    def stated_covariance(self, params: Any, environment: EnvironmentParams) -> NDArray[np.float64]:
+        """(36,) what ``stated`` gives as matrices, row-major, one behind the other."""
+        matrices = [np.diag(of).ravel() for of in self.stated(params, environment)]
+        return np.resize(np.concatenate([*matrices, np.zeros(36)]), 36)
 
     @property
     def white_width(self) -> int:
@@ -150,6 +215,50 @@ def start_slot(
     slot["period_ns"], slot["params"] = period_ns(params), pack(params)
     model.start(slot["state"], params, generator)
     set_faults(slot["outbox"], model, params, faults)
+
+
+class Readings:
+    """What a filter takes of samples that are kept: for callers in Python, one by one.
+
+    Args:
+        model: their kind.
+        samples: (N,) that are kept.
+        stated: (36,) of the device.
+    """
+
+    def __init__(
+        self, model: SensorModel, samples: NDArray[np.record], stated: NDArray[np.float64]
+    ) -> None:
+        self.stamps_ns = samples["stamp_ns"]
+        # views: reading a record is slow
+        self._columns = [
+            (
+                each,
+                samples[each.values].reshape(len(samples), each.parts, -1),
+                samples[each.variance].reshape(len(samples), -1) if each.variance else None,
+            )
+            for each in model.readings
+        ]
+        self._stated = stated
+
+    def at(self, i: int) -> Iterator[tuple[str, int, tuple[Any, ...]]]:
+        """Messages of the ``i``-th sample: kind, stamp, then values and (n, n) covariances.
+
+        One number is a float, and so is its variance.
+        """
+        stamp_ns = self.stamps_ns.item(i)
+        for reading, values, variances in self._columns:
+            if reading.absent(values.item(i, 0, 0)):
+                continue
+            parts, size = values.shape[1:]
+            if variances is not None:
+                covariances = np.diag(variances[i])[None]
+            else:
+                covariances = self._stated[: parts * size * size].reshape(parts, size, size)
+            if size == 1:
+                yield reading.message, stamp_ns, (values.item(i, 0, 0), covariances.item())
+            else:
+                yield reading.message, stamp_ns, (*values[i], *covariances)
 
 
 class SimulatedSensor:

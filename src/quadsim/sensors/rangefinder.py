@@ -36,8 +36,9 @@ from quadsim.sensors.error_terms import (
     set_mount,
     uniform,
 )
-from quadsim.sensors.model import SensorModel, read_out
+from quadsim.sensors.model import Reading, SensorModel, read_out
 from quadsim.sensors.slot import SensorWorld, Slot
+from quadsim.wire.samples import range_messages
 from quadsim.world.scene.scene import cast_ray
 
 
@@ -178,6 +179,7 @@ class RangefinderSample(Record):
     range_m: float
     variance_m2: float
     values: Annotated[Array, 1, Over("range_m")]
+    variances: Annotated[Array, 1, Over("variance_m2")]
 
 
 def cone(rays: int, field_of_view_rad: float) -> NDArray[np.float64]:
@@ -246,4 +248,7 @@ MODEL = SensorModel(
     start_rangefinder,
     rangefinder_step,
     needs=lambda _: frozenset({"scene"}),
+    readings=(Reading("range", variance="variances", absent=np.isinf),),
+    messages=(lambda frame, params, _: range_messages(frame, params),),
+    carried=True,
 )

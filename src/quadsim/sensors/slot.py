@@ -69,8 +69,9 @@ class Slot(Record, Generic[P, S, M]):
     out anew at each call from Python, which takes 20 us.
     """
 
-    period_ns: int  # 0: there is no such device
+    period_ns: int
     params: P
+    stated: Annotated[Array, 36]  # covariances that messages state of every sample, row-major
     state: S
     previous: Kinematics  # the truth at the newest sample
     sample: M

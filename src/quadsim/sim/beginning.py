@@ -8,7 +8,7 @@ from quadsim.estimation.eskf.alignment import start_known
 from quadsim.estimation.eskf.outputs import eskf_odometry
 from quadsim.geometry.rotation import quat
 from quadsim.geometry.vector import vec3
-from quadsim.sim.loop import LoopState, Setup
+from quadsim.sim.loop import LoopState, OfDevices, Setup, start_all
 from quadsim.vehicle.formalisms.formalisms import set_attitude
 from quadsim.vehicle.multirotor import find_surroundings, hold_air, write_kinematics
 from quadsim.vehicle.state import ROTOR, P, V, Workspace
@@ -22,6 +22,8 @@ FIRST_NS = 1
 def begin_motion(
     states: Records[LoopState],
     setups: Records[Setup],
+    devices: OfDevices,
+    i: int,
     scene: Scene,
     motions: Records[Kinematics],
     work: Records[Workspace],
@@ -29,35 +31,31 @@ def begin_motion(
     """Put a vehicle that stands, switched on, into a motion; its rotors go on as they turn.
 
     Args:
-        states, setups: (1,) of the vehicle.
+        states, setups, devices: (N,) of the vehicles, as of LoopArrays.
+        i: which of them.
         scene: what it is in.
-        motions: (1,) KINEMATICS, of which p_W, v_W, q_WB, w_B and the rotor speeds count.
+        motions: (N,) KINEMATICS, of which p_W, v_W, q_WB, w_B and the rotor speeds count.
         work: (1,) working memory.
     """
-    state, setup, motion = states[0], setups[0], motions[0]
+    state, setup, motion = states[i], setups[i], motions[i]
     vehicle, physics = state.vehicle, setup.physics
     x = vehicle.x
-    for i in range(3):
-        x[P + i], x[V + i] = motion.p_W[i], motion.v_W[i]
+    for k in range(3):
+        x[P + k], x[V + k] = motion.p_W[k], motion.v_W[k]
     set_attitude(x, vehicle, physics.formalism, quat(motion.q_WB), vec3(motion.w_B))
-    for i in range(MAX_ROTORS):
-        speed = motion.rotor_speed_radps[i]
-        x[ROTOR + i] = vehicle.inputs.rotor_command_radps[i] = state.inner.commanded[i] = speed
-        for k in range(setup.delay + 1):
-            state.pending[k, i] = speed
-    for i in range(x.size):
-        vehicle.last_x[i] = x[i]
+    for k in range(MAX_ROTORS):
+        speed = motion.rotor_speed_radps[k]
+        x[ROTOR + k] = vehicle.inputs.rotor_command_radps[k] = state.inner.commanded[k] = speed
+        for delayed in range(setup.delay + 1):
+            state.pending[delayed, k] = speed
+    for k in range(x.size):
+        vehicle.last_x[k] = x[k]
     vehicle.feet.reach_m, vehicle.feet.near = 0.0, 0  # nothing is known of its new place
     model = (vehicle, setup.vehicle, setup.environment[0], physics, work[0])
     find_surroundings(model, scene)
     hold_air(model, 1.0)
-    true = state.truth[0]
-    write_kinematics(model, state.stamp_ns, true)
-    state.imu[0].previous = true
-    state.gnss[0].previous = true
-    state.magnetometer[0].previous = true
-    state.barometer[0].previous = true
-    state.rangefinder[0].previous = true
+    write_kinematics(model, state.stamp_ns, state.truth[0])
+    start_all(state, i, devices)
 
 
 @kernel

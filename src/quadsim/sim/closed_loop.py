@@ -21,7 +21,7 @@ from quadsim.estimation.reference_filters.gps_ins import gps_ins_begin_at
 from quadsim.mission.flight.flight import FlightManager
 from quadsim.mission.script import Script
 from quadsim.mission.swarms import moved_command
-from quadsim.sensors import SENSORS, ahrs
+from quadsim.sensors import SENSORS, TABLE
 from quadsim.sensors.devices import check_faults
 from quadsim.sensors.faults import FaultParams, fault_changes
 from quadsim.sensors.model import set_faults
@@ -137,7 +137,9 @@ class ClosedLoop:
         own = slice(index, index + 1)
         self._setups, self._states = vehicles.setups[own], vehicles.states[own]
         self.setup, self.state = self._setups[0], self._states[0]
-        self._linear, self._attitude = vehicles.linear[own], vehicles.attitude[own]
+        self._linear = vehicles.linear[own]
+        #: Slots of its devices by kind, (M,) of each.
+        self.devices = {kind: slots[index] for kind, slots in vehicles.devices.items()}
         self._log: NDArray[np.record] = vehicles.logs[index]
         self._samples: dict[str, NDArray[np.record]] = {
             kind: samples[index] for kind, samples in vehicles.samples.items()
@@ -158,9 +160,11 @@ class ClosedLoop:
         self._odometry_now_ns = self._odometries["stamp_ns"]
         self._p_wish_W, self._yaw_wish = self._setpoints["p_W"][0], self._setpoints["yaw"]
         self._thrust_now = self._states["command"]["thrust"]
-        self._ranges_now = self._states["rangefinder"]["count"][:, 0]
-        kept = self._samples["rangefinder"]
-        self._readings = kept["stamp_ns"], kept["range_m"], kept["variance_m2"]
+        self._range_counts = self.devices["rangefinder"]["count"]
+        self._range_samples = [
+            [kept[name] for name in ("stamp_ns", "range_m", "variance_m2")]
+            for kept in self._samples["rangefinder"]
+        ]
         self._lost_now = self._states["inner"]["attitude"]["lost"]
         vehicles_now = self._states["vehicle"]
         self._crash_now, self._fault_now = vehicles_now["crash"], vehicles_now["fault_ns"]
@@ -242,7 +246,7 @@ class ClosedLoop:
         faults = [*acting, fault]
         check_faults(kind, sensors[kind], faults, kind)
         self._sensor_faults[kind] = faults
-        set_faults(self.state[kind]["outbox"][0], SENSORS[kind], sensors[kind], faults)
+        set_faults(self.devices[kind]["outbox"][0], SENSORS[kind], sensors[kind], faults)
         self._expect(fault_changes([fault]), "fault", f"{kind}: ")
 
     def set_autopilot(self, params: AutopilotParams) -> None:
@@ -380,15 +384,13 @@ class ClosedLoop:
 
     def _hand_over_ranges(self) -> None:
         """Give the flight manager the range finder's newest readings."""
-        newest = self._ranges_now.item()
-        if newest <= self._ranges:
-            return
-        stamps_ns, ranges_m, variances_m2 = self._readings
-        for i in range(self._ranges, newest):
-            self.manager.take_range(
-                stamps_ns.item(i), ranges_m.item(i), variances_m2.item(i), self._half_beam_rad
-            )
-        self._ranges = newest
+        for stamps_ns, ranges_m, variances_m2 in self._range_samples[:1]:
+            newest = self._range_counts.item(0)
+            for i in range(self._ranges, newest):
+                self.manager.take_range(
+                    stamps_ns.item(i), ranges_m.item(i), variances_m2.item(i), self._half_beam_rad
+                )
+            self._ranges = max(self._ranges, newest)
 
     def _tell_battery(self) -> None:
         """What the vehicle's battery says of itself, as on ``battery_state``."""
@@ -512,7 +514,7 @@ class ClosedLoop:
         gnss.sigma[:, :3] = np.sqrt(fixes["p_variance"])
         gnss.sigma[:, 3:6] = np.sqrt(fixes["v_variance"])
         felt = newest(self.samples("imu"))
-        stated = np.sqrt(self.setup.accel_covariance[::4])
+        stated = np.sqrt(self.scenario.imu.accel_variance())
         first = int(np.searchsorted(self._reference_ns[: self._flown], since_ns))
         wished = self._reference[first : self._flown]
         yaw = wished[:, 3]
@@ -535,7 +537,11 @@ class ClosedLoop:
             motor_speed_radps=rows["rotor_speed_radps"][:, :rotors],
             command_stamps_ns=rows["stamp_ns"],
             command_radps=rows["rotor_command_radps"][:, :rotors],
-            topics={kind: int(self.state[kind]["count"][0]) for kind in self.scenario.sensors},
+            topics={
+                kind: int(self.devices[kind]["count"][0])
+                for kind in self.scenario.sensors
+                if TABLE[kind].topics
+            },
             events=list(self.events),
             notes=list(self.scenario.notes),
             wall_s=wall_s,
@@ -556,11 +562,10 @@ class ClosedLoop:
 
     def samples(self, kind: str) -> NDArray[np.record]:
         """What a sensor has published so far, (N,) records of its model's ``sample``."""
-        if kind == ahrs.KIND:
-            return self._samples[kind][: int(self._attitude["count"].sum())]
         if self.own is not None and kind in self.own.readings:
             return self.own.readings[kind]()
-        return self._samples[kind][: int(self.state[kind]["count"][0])]
+        kept: NDArray[np.record] = self._samples[kind][:1].reshape(-1)
+        return kept[: int(self.devices[kind]["count"][:1].sum())]
 
     def digest(self) -> str:
         """SHA-256 over every logged state: motion, estimate, rotors and reference."""

@@ -22,7 +22,6 @@ from quadsim.estimation.eskf.heights import pressure_slope
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.geometry.rotation import from_euler as quaternion_of
 from quadsim.geometry.rotation import multiply, to_euler
-from quadsim.sensors import ahrs
 from quadsim.sensors.error_terms import SensorParams
 from quadsim.world.air.atmosphere import pressure_at
 from quadsim.world.earth.magnetic import FIELD_SIGMA_T
@@ -308,5 +307,5 @@ _OF_DEVICES = {
     "magnetometer": _of_magnetometer,
     "barometer": _of_barometer,
     "rangefinder": _of_rangefinder,
-    ahrs.KIND: _of_ahrs,
+    "ahrs": _of_ahrs,
 }

@@ -7,9 +7,11 @@ loop, whose motor command takes effect a fixed number of IMU samples later (as i
 :class:`~quadsim.vehicle.fleet.Fleet`; nothing else of them meets here. Everything of a vehicle that
 changes is in one record, so a run can be compared, kept and digested whole.
 
-The linear GPS/INS filter can be flown on instead of the error-state filter. It takes its attitude
-from a device of its own (:mod:`quadsim.sensors.ahrs`) and is told where it starts. A loop that
-flies on the error-state filter carries none of this: an array of no records.
+The linear GPS/INS filter can be flown on instead of the error-state filter, and is told where it
+starts. A loop that flies on the error-state filter carries none of this: an array of no records.
+
+What is sensed, and what filters take of it, is in the table of sensors
+(:data:`quadsim.sensors.SENSORS`), of which the kernels are made.
 
 Arrays that compiled code borrows: handed from kernel to kernel without being counted.
 
@@ -30,7 +32,15 @@ from numba.core.cgutils import get_null_value
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import Array, Over, Record, Records, Vector, kernel, template, threaded
+from quadsim.base.compiled import (
+    Array,
+    Record,
+    Records,
+    Vector,
+    kernel,
+    template,
+    threaded,
+)
 from quadsim.base.parameters import dtype_of
 from quadsim.base.records import (
     MAX_ROTORS,
@@ -46,29 +56,17 @@ from quadsim.control.parameters import AutopilotParams
 from quadsim.control.position import POSITION_CONTROL, position_control
 from quadsim.estimation.eskf.driver import run_events
 from quadsim.estimation.eskf.input_validation import accept
-from quadsim.estimation.eskf.layout import (
-    EXTERNAL_ATTITUDE,
-    GNSS_POSITION,
-    GNSS_VELOCITY,
-    MAGNETIC_FIELD,
-    RANGE,
-    STATIC_PRESSURE,
-    ZERO_VELOCITY,
-)
-from quadsim.estimation.eskf.measurement_buffer import CLOCK_JUMP, GAP, IMU, OK, TIMELINE
+from quadsim.estimation.eskf.layout import ZERO_VELOCITY
+from quadsim.estimation.eskf.measurement_buffer import CLOCK_JUMP, GAP, IMU, KINDS, OK, TIMELINE
 from quadsim.estimation.eskf.outputs import eskf_odometry
 from quadsim.estimation.eskf.standing import STANDING, say_standing, stands
 from quadsim.estimation.reference_filters.fusion import motion_odometry
 from quadsim.estimation.reference_filters.gps_ins import gps_ins_offer
 from quadsim.geometry.vector import vec3
-from quadsim.sensors import SENSORS, ahrs
-from quadsim.sensors.ahrs import AhrsSample, AhrsSlot, ahrs_step
-from quadsim.sensors.barometer import BarometerSlot, barometer_step
+from quadsim.sensors import SENSORS
 from quadsim.sensors.error_terms import due
-from quadsim.sensors.gnss import GnssSample, GnssSlot, gnss_step
-from quadsim.sensors.imu import ImuSample, ImuSlot, imu_step
-from quadsim.sensors.magnetometer import MagnetometerSlot, magnetometer_step
-from quadsim.sensors.rangefinder import RangefinderSlot, rangefinder_step
+from quadsim.sensors.imu import ImuSample
+from quadsim.sensors.model import Reading, SensorModel
 from quadsim.sensors.slot import AnySlot, SensorWorld, deliver, sense
 from quadsim.vehicle import fleet
 from quadsim.vehicle.disturbances import DisturbanceTable
@@ -120,17 +118,8 @@ borrowed: Callable[[Any], Any] = _as_it_is if getattr(numba.config, "DISABLE_JIT
 #: Longest delay of a motor command, in IMU samples.
 MAX_DELAY = 20
 
-#: Normal numbers of a sample, as constants of the kernels.
-IMU_WHITE, GNSS_WHITE, MAGNETOMETER_WHITE, BAROMETER_WHITE, RANGEFINDER_WHITE, AHRS_WHITE = (
-    model.white_count for model in (*SENSORS.values(), ahrs.MODEL)
-)
-
-#: Places behind the sensors: of wind and attitude device in ``white`` and ``used``, of the attitude
-#: device in ``samples``.
-WIND, AHRS = len(SENSORS), len(SENSORS) + 1
-AHRS_LOG = len(SENSORS)
-
-Covariance = Annotated[Array, 9]
+#: Place of the wind in ``used``, behind the sensors.
+WIND = len(SENSORS)
 
 #: What of a vehicle is flown by somebody outside (:mod:`quadsim.firmware`): nothing; rates and
 #: motors, on our attitude command; estimation, position control and all that follows.
@@ -151,25 +140,14 @@ class Setup(Record):
     environment: Annotated[Records[EnvironmentParams], 1]
     autopilot: AutopilotParams
     airframe: Annotated[Any, AIRFRAME]
-    # what the sensors' messages say of their noise, row-major
-    accel_covariance: Covariance
-    gyro_covariance: Covariance
-    imu_covariance: Annotated[Array, 18, Over("accel_covariance")]  # both
-    field_covariance: Covariance
-    pressure_variance: Annotated[Array, 1]
 
 
 class LoopState(Record):
-    """Everything that changes over a run. What kernels take as arrays of one is one here."""
+    """What changes over a run, but for the devices. What kernels take as arrays of one is one."""
 
     stamp_ns: int
     vehicle: Vehicle
     truth: Annotated[Records[Kinematics], 1]
-    imu: Annotated[Records[ImuSlot], 1]
-    gnss: Annotated[Records[GnssSlot], 1]
-    magnetometer: Annotated[Records[MagnetometerSlot], 1]
-    barometer: Annotated[Records[BarometerSlot], 1]
-    rangefinder: Annotated[Records[RangefinderSlot], 1]
     line: Annotated[Any, TIMELINE, 1]
     standing: Annotated[Any, STANDING]
     odometry: Odometry  # what is flown on
@@ -200,11 +178,8 @@ class LogRow(Record):
 
 SETUP, STATE, LOG_ROW = dtype_of(Setup), dtype_of(LoopState), dtype_of(LogRow)
 
-#: Samples of each kind as they are published: IMU, GNSS, magnetometer, barometer, range finder and
-#: attitude device.
-SampleLogs = tuple[Any, ...]
-#: Normal numbers of the same devices; between range finder and attitude device those of the wind.
-White = tuple[Array, ...]
+#: For each kind in the order of SENSORS an array of N vehicles and their M devices of that kind.
+OfDevices = tuple[Any, ...]
 
 
 class LoopArrays(NamedTuple):
@@ -215,15 +190,14 @@ class LoopArrays(NamedTuple):
         setups: (N,).
         scene: what rays meet.
         use_truth: (N,) 1 flies on the truth instead of the estimate (which runs beside it).
-        white: (N, rows, width) standard normal numbers for each kind in the order of SENSORS, a row
-            for each sample; then those of the wind, a row for each IMU sample; then those of the
-            attitude device.
-        used: (N, kinds) rows of ``white`` that are used up, as many kinds; they grow.
+        devices: for each kind (N, M) slots.
+        white: for each kind (N, M, rows, width) standard normal numbers, a row for each sample.
+        wind: (N, rows, width) those of the wind, a row for each IMU sample.
+        used: for each kind, and at last the wind, (N, M) rows that are used up; they grow.
         log: (N, rows); ``log_count`` of a state are written and grow.
-        samples: for each kind in the order of SENSORS, (N, rows) records of its samples as they are
-            published; those that do not fit are not kept. Then those of the attitude device.
+        samples: for each kind (N, M, rows) records of its samples as they are published; those that
+            do not fit are not kept.
         linear: TIMELINE of the linear filter, if it is flown on: (N,), else (0,).
-        attitude: their attitude devices, as many.
         work: working memory of the vehicles, of which the first is used.
     """
 
@@ -231,12 +205,13 @@ class LoopArrays(NamedTuple):
     setups: Records[Setup]
     scene: Scene
     use_truth: NDArray[np.int64]
-    white: White
-    used: NDArray[np.int64]
+    devices: OfDevices
+    white: OfDevices
+    wind: Array
+    used: OfDevices
     log: Any
-    samples: SampleLogs
+    samples: OfDevices
     linear: Any
-    attitude: Any
     work: Records[Workspace]
 
 
@@ -278,63 +253,33 @@ def move_vehicles(
 
 @kernel
 def is_due(period_ns: int, now_ns: int, imu_period_ns: int) -> bool:
-    """Whether a sensor that is there samples at this IMU stamp."""
+    """Whether something of a period, 0 for never, is due at this IMU stamp."""
     return period_ns > 0 and due(period_ns, now_ns - imu_period_ns, now_ns)
 
 
-@template
-def sense_due(
-    step: Callable[..., None],
-    slots: AnySlot,
-    state: LoopState,
-    setup: Setup,
-    world: SensorWorld,
-    white: Array,
-    used: NDArray[np.int64],
-    k: int,
-    count: int,
-) -> None:
-    """Take a device's sample, if one is due now; see :func:`quadsim.sensors.slot.sense`.
+def _sensing(k: int, model: SensorModel, then: Callable[..., None]) -> Callable[..., None]:
+    """A kernel that lets the ``k``-th kind of sensors take its samples, and then does the rest."""
+    step, count = model.step, model.white_count
 
-    Args:
-        step, slots, scene, count: as there.
-        state, setup: of the vehicle.
-        white: (rows, width) standard normal numbers of the device.
-        used: rows of each device's that are used up; they grow.
-        k: which device it is.
-    """
-    if is_due(slots[0].period_ns, state.stamp_ns, setup.imu_period_ns):
-        sense(step, slots, world, state.truth, state.stamp_ns, white[used[k]], count)
-        used[k] += 1
+    @template
+    def sense_kind(
+        state: LoopState,
+        setup: Setup,
+        world: SensorWorld,
+        i: int,
+        devices: OfDevices,
+        white: OfDevices,
+        used: OfDevices,
+    ) -> None:
+        for d in range(devices[k].shape[1]):
+            slots = devices[k][i, d : d + 1]
+            if due(slots[0].period_ns, state.stamp_ns - setup.imu_period_ns, state.stamp_ns):
+                row = white[k][i, d, used[k][i, d]]
+                sense(step, slots, world, state.truth, state.stamp_ns, row, count)
+                used[k][i, d] += 1
+        then(state, setup, world, i, devices, white, used)
 
-
-@template
-def sense_all(
-    state: LoopState,
-    setup: Setup,
-    scene: Scene,
-    attitude: Records[AhrsSlot],
-    white: White,
-    i: int,
-    used: NDArray[np.int64],
-) -> None:
-    """Take every sample of the vehicle ``i`` that is due now."""
-    world = SensorWorld(setup.environment, scene)
-    sense_due(imu_step, state.imu, state, setup, world, white[0][i], used, 0, IMU_WHITE)
-    sense_due(gnss_step, state.gnss, state, setup, world, white[1][i], used, 1, GNSS_WHITE)
-    sense_due(
-        magnetometer_step, state.magnetometer, state, setup, world, white[2][i], used, 2,
-        MAGNETOMETER_WHITE,
-    )  # fmt: skip
-    sense_due(
-        barometer_step, state.barometer, state, setup, world, white[3][i], used, 3, BAROMETER_WHITE
-    )
-    sense_due(
-        rangefinder_step, state.rangefinder, state, setup, world, white[4][i], used, 4,
-        RANGEFINDER_WHITE,
-    )  # fmt: skip
-    if attitude.shape[0] > 0:
-        sense_due(ahrs_step, attitude, state, setup, world, white[AHRS][i], used, AHRS, AHRS_WHITE)
+    return sense_kind
 
 
 @kernel
@@ -352,94 +297,156 @@ def take_standing(state: LoopState, setup: Setup, sample: ImuSample) -> None:
 
 
 @template
-def take_imu_samples(state: LoopState, setup: Setup, linear: Any, log: Records[ImuSample]) -> bool:
+def take_imu_samples(
+    state: LoopState, setup: Setup, slots: AnySlot, linear: Any, log: Records[ImuSample]
+) -> bool:
     """Hand IMU samples that have arrived to the estimator; whether there was one."""
     arrived = False
-    while deliver(state.imu, state.stamp_ns, log):
-        arrived, sample = True, state.imu[0].sample
+    while deliver(slots, state.stamp_ns, log):
+        arrived, sample, covariance = True, slots[0].sample, slots[0].stated[:18]
         if linear.shape[0] > 0:
-            gps_ins_offer(linear, IMU, sample.stamp_ns, sample.values, setup.imu_covariance)
+            gps_ins_offer(linear, IMU, sample.stamp_ns, sample.values, covariance)
         else:
-            verdict = accept(state.line, IMU, sample.stamp_ns, sample.values, setup.imu_covariance)
+            verdict = accept(state.line, IMU, sample.stamp_ns, sample.values, covariance)
             if verdict == OK or verdict == GAP or verdict == CLOCK_JUMP:
                 take_standing(state, setup, sample)
     return arrived
 
 
-@kernel
-def take_vector(
-    state: LoopState, linear: Any, kind: int, stamp_ns: int, values: Array, variance: Array
-) -> None:
-    """Hand three independent numbers to the estimator."""
-    covariance = state.covariance[:9]
-    covariance[:] = 0.0
-    for i in range(3):
-        covariance[4 * i] = variance[i]
-    if linear.shape[0] > 0:
-        gps_ins_offer(linear, kind, stamp_ns, values, covariance)
-    else:
-        accept(state.line, kind, stamp_ns, values, covariance)
-
-
 @template
-def take_gnss(state: LoopState, linear: Any, log: Records[GnssSample]) -> None:
-    """Hand fixes that have arrived to the estimator, position and velocity."""
-    while deliver(state.gnss, state.stamp_ns, log):
-        fix = state.gnss[0].sample
-        if np.isfinite(fix.p_W[0]):  # else it is no fix
-            take_vector(state, linear, GNSS_POSITION, fix.stamp_ns, fix.p_W, fix.p_variance)
-            take_vector(state, linear, GNSS_VELOCITY, fix.stamp_ns, fix.v_W, fix.v_variance)
+def hand_nothing(state: LoopState, slots: AnySlot, linear: Any) -> None:
+    """What a sample of no use is to the estimator."""
 
 
-@template
-def take_attitude(
-    state: LoopState, slots: Records[AhrsSlot], linear: Any, log: Records[AhrsSample]
-) -> None:
-    """Hand attitudes that have arrived to the linear filter, as accurate as its file says."""
-    while deliver(slots, state.stamp_ns, log):
+def _handing(
+    model: SensorModel, reading: Reading, then: Callable[..., None]
+) -> Callable[..., None]:
+    """A kernel that hands a reading of a sample to the estimator, and then does the rest."""
+    kind, values, variance = KINDS.index(reading.message), reading.values, reading.variance
+    size = model.sample[values].shape[0]
+    absent, linear_takes = reading.absent, reading.linear
+
+    @template
+    def covariance_of(state: LoopState, slots: AnySlot) -> Array:
+        return slots[0].stated[: size * size]
+
+    @template
+    def covariance_in(state: LoopState, slots: AnySlot) -> Array:
+        covariance = state.covariance[: size * size]
+        covariance[:] = 0.0
+        for i in range(size):
+            covariance[i * (size + 1)] = slots[0].sample[variance][i]
+        return covariance
+
+    find_covariance = covariance_in if variance else covariance_of
+
+    @template
+    def hand(state: LoopState, slots: AnySlot, linear: Any) -> None:
         sample = slots[0].sample
-        state.covariance[:] = 0.0
-        gps_ins_offer(
-            linear, EXTERNAL_ATTITUDE, sample.stamp_ns, sample.values, state.covariance
-        )  # fmt: skip
+        if not absent(sample[values][0]):
+            covariance = find_covariance(state, slots)
+            if linear.shape[0] == 0:
+                accept(state.line, kind, sample.stamp_ns, sample[values], covariance)
+            elif linear_takes:
+                gps_ins_offer(linear, kind, sample.stamp_ns, sample[values], covariance)
+        then(state, slots, linear)
+
+    return hand
+
+
+def _taking(k: int, hand: Callable[..., None], then: Callable[..., None]) -> Callable[..., None]:
+    """A kernel that hands what has arrived of the ``k``-th kind, and then does the rest."""
+
+    @template
+    def take_kind(
+        state: LoopState, i: int, devices: OfDevices, linear: Any, logs: OfDevices
+    ) -> None:
+        for d in range(devices[k].shape[1]):
+            slots = devices[k][i, d : d + 1]
+            while deliver(slots, state.stamp_ns, logs[k][i, d]):
+                hand(state, slots, linear)
+        then(state, i, devices, linear, logs)
+
+    return take_kind
 
 
 @template
-def take_rest(state: LoopState, setup: Setup, linear: Any, logs: SampleLogs) -> None:
-    """Hand what else has arrived to the error-state filter; the linear one takes nothing of it."""
-    used = linear.shape[0] == 0
-    while deliver(state.magnetometer, state.stamp_ns, logs[2]):
-        field = state.magnetometer[0].sample
-        if used:
-            accept(state.line, MAGNETIC_FIELD, field.stamp_ns, field.m_S, setup.field_covariance)
-    while deliver(state.barometer, state.stamp_ns, logs[3]):
-        pressure = state.barometer[0].sample
-        if used:
-            accept(
-                state.line, STATIC_PRESSURE, pressure.stamp_ns, pressure.values,
-                setup.pressure_variance,
-            )  # fmt: skip
-    variance = state.covariance[:1]
-    while deliver(state.rangefinder, state.stamp_ns, logs[4]):
-        reading = state.rangefinder[0].sample
-        if used and not np.isinf(reading.range_m):  # infinite: nothing is in range
-            variance[0] = reading.variance_m2
-            accept(state.line, RANGE, reading.stamp_ns, reading.values, variance)
+def sense_rest(
+    state: LoopState,
+    setup: Setup,
+    world: SensorWorld,
+    i: int,
+    devices: OfDevices,
+    white: OfDevices,
+    used: OfDevices,
+) -> None:
+    """What is left when all kinds have taken their samples."""
 
 
 @template
-def take_nothing(state: LoopState, logs: SampleLogs) -> None:
-    """Deliver what has arrived, for an estimator outside."""
-    while deliver(state.imu, state.stamp_ns, logs[0]):
-        pass
-    while deliver(state.gnss, state.stamp_ns, logs[1]):
-        pass
-    while deliver(state.magnetometer, state.stamp_ns, logs[2]):
-        pass
-    while deliver(state.barometer, state.stamp_ns, logs[3]):
-        pass
-    while deliver(state.rangefinder, state.stamp_ns, logs[4]):
-        pass
+def take_rest(state: LoopState, i: int, devices: OfDevices, linear: Any, logs: OfDevices) -> None:
+    """What is left when all kinds have handed over what has arrived."""
+
+
+def _starting(k: int, then: Callable[..., None]) -> Callable[..., None]:
+    """A kernel that lets the ``k``-th kind of sensors begin in the true motion, then the rest."""
+
+    @template
+    def start_kind(state: LoopState, i: int, devices: OfDevices) -> None:
+        for d in range(devices[k].shape[1]):
+            devices[k][i, d].previous = state.truth[0]
+        then(state, i, devices)
+
+    return start_kind
+
+
+@template
+def start_rest(state: LoopState, i: int, devices: OfDevices) -> None:
+    """What is left when all kinds have begun."""
+
+
+def _slicing(k: int, then: Callable[..., OfDevices]) -> Callable[..., OfDevices]:
+    """A kernel that takes some vehicles out of the arrays from the ``k``-th kind on."""
+
+    @template
+    def slice_kinds(arrays: OfDevices, first: int, last: int) -> OfDevices:
+        return (arrays[k][first:last],) + then(arrays, first, last)  # noqa: RUF005
+
+    return slice_kinds
+
+
+@template
+def slice_rest(arrays: OfDevices, first: int, last: int) -> OfDevices:
+    """What is left when all kinds are taken."""
+    return ()
+
+
+def _of_table() -> tuple[Callable[..., None], ...]:
+    """The kernels of all kinds: sense, hand over but for the IMU, deliver for somebody outside."""
+    sense_kinds, take_kinds, take_outside = sense_rest, take_rest, take_rest
+    for k, model in reversed([*enumerate(SENSORS.values())]):
+        sense_kinds = _sensing(k, model, sense_kinds)
+        take_outside = _taking(k, hand_nothing, take_outside)
+        if model.name != "imu":
+            hand = hand_nothing
+            for reading in reversed(model.readings):
+                hand = _handing(model, reading, hand)
+            take_kinds = _taking(k, hand, take_kinds)
+    return sense_kinds, take_kinds, take_outside
+
+
+sense_all, take_others, take_nothing = _of_table()
+
+
+def _chain(make: Callable[..., Callable[..., Any]], rest: Callable[..., Any]) -> Callable[..., Any]:
+    """The kernel that ``make`` makes for each kind, one after the other."""
+    for k in reversed(range(len(SENSORS))):
+        rest = make(k, rest)
+    return rest
+
+
+start_all = _chain(_starting, start_rest)
+slice_all = _chain(_slicing, slice_rest)
 
 
 @kernel
@@ -518,31 +525,29 @@ def log_row(state: LoopState, setup: Setup, linear: Any, use_truth: int, row: Lo
 def answer(
     state: LoopState,
     setup: Setup,
+    i: int,
     use_truth: int,
+    devices: OfDevices,
     linear: Any,
-    attitude: Records[AhrsSlot],
     log: Records[LogRow],
-    samples: SampleLogs,
+    samples: OfDevices,
 ) -> None:
     """Hand over what has arrived, estimate, control, and log, at one IMU stamp of a vehicle.
 
     Args:
         state, setup: of the vehicle.
+        i: which one it is.
         use_truth: 1 flies on the truth.
+        devices, samples: as of :class:`LoopArrays`.
         linear: (1,) TIMELINE, or (0,).
-        attitude: the attitude device, as many.
         log: (rows,) of the vehicle.
-        samples: for each kind (rows,) records.
     """
     arrived = False
     if setup.outside == ALL_OUTSIDE:
-        take_nothing(state, samples)
+        take_nothing(state, i, devices, linear, samples)
     else:
-        arrived = take_imu_samples(state, setup, linear, samples[0])
-        if linear.shape[0] > 0:
-            take_attitude(state, attitude, linear, samples[AHRS_LOG])
-        take_gnss(state, linear, samples[1])
-        take_rest(state, setup, linear, samples)
+        arrived = take_imu_samples(state, setup, devices[0][i, :1], linear, samples[0][i, 0])
+        take_others(state, i, devices, linear, samples)
         if linear.shape[0] == 0:
             run_events(state.line[0])
     for k in range(setup.delay):
@@ -567,7 +572,9 @@ def advance_vehicles(flight: LoopArrays, until_ns: int, tick_ns: int) -> None:
         tick_ns: length of the mission tick that begins now; 0: none begins, and there is no
             position-control step.
     """
-    states, setups, scene, use_truth, white, used, log, samples, linear, attitude, work = flight
+    (
+        states, setups, scene, use_truth, devices, white, wind, used, log, samples, linear, work,
+    ) = flight  # fmt: skip
     for i in range(states.shape[0]):
         state = states[i]
         begins = tick_ns > 0 and setups[i].outside != ALL_OUTSIDE
@@ -578,17 +585,13 @@ def advance_vehicles(flight: LoopArrays, until_ns: int, tick_ns: int) -> None:
             )  # fmt: skip
     while states[0].stamp_ns < until_ns:
         now_ns = states[0].stamp_ns + setups[0].imu_period_ns
-        move_vehicles(states, setups, scene, now_ns, white[WIND], used[0, WIND], work[0])
+        move_vehicles(states, setups, scene, now_ns, wind, used[WIND][0, 0], work[0])
         for i in range(states.shape[0]):
-            used[i, WIND] += 1
+            used[WIND][i, 0] += 1
             state, setup = states[i], setups[i]
-            filters, devices = linear[i : i + 1], attitude[i : i + 1]
-            sense_all(state, setup, scene, devices, white, i, used[i])
-            kept = (
-                samples[0][i], samples[1][i], samples[2][i],
-                samples[3][i], samples[4][i], samples[AHRS_LOG][i],
-            )  # fmt: skip
-            answer(state, setup, use_truth[i], filters, devices, log[i], kept)
+            world = SensorWorld(setup.environment, scene)
+            sense_all(state, setup, world, i, devices, white, used)
+            answer(state, setup, i, use_truth[i], devices, linear[i : i + 1], log[i], samples)
 
 
 @threaded

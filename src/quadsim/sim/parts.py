@@ -8,7 +8,7 @@ controller: a part that raises is named, ours take over, and the vehicle lands.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -24,6 +24,7 @@ from quadsim.estimation.eskf.layout import EXTERNAL_POSITION, GNSS_POSITION, GNS
 from quadsim.estimation.own import OwnEstimator
 from quadsim.sensors import SENSORS
 from quadsim.sensors.error_terms import due
+from quadsim.sensors.model import Readings
 from quadsim.sim.flight_view import FlightView
 from quadsim.sim.log import ERROR, Event
 from quadsim.sim.loop import MOTORS_OUTSIDE, NOTHING_OUTSIDE
@@ -38,14 +39,6 @@ MEASURES = {
     "position": EXTERNAL_POSITION,
     "gnss_position": GNSS_POSITION,
     "gnss_velocity": GNSS_VELOCITY,
-}
-#: What an own estimator is handed of the samples of each kind, after their stamp.
-FIELDS = {
-    "imu": ("stamp_ns", "f_S", "w_S"),
-    "gnss": ("stamp_ns", "p_W", "p_variance", "v_W", "v_variance"),
-    "magnetometer": ("stamp_ns", "m_S"),
-    "barometer": ("stamp_ns", "values"),
-    "rangefinder": ("stamp_ns", "range_m", "variance_m2"),
 }
 #: States of the autopilot in which a planner is asked.
 PLANNED = ("mission", "velocity")
@@ -176,14 +169,16 @@ class OwnParts:
         self._params, self._airframe = setups["autopilot"], setups["airframe"]
         self._mode = states["setpoint"]["mode"]
         self._motors = states["pending"][0, int(setups["delay"][0])]
-        self._columns = {
-            kind: [self._vehicles.samples[kind][self._index][name] for name in names]
-            for kind, names in FIELDS.items()
-        }
         self._log_count, self._log = states["log_count"], self._vehicles.logs[self._index]
-        self._counts = {kind: states[kind]["count"][:, 0] for kind in SENSORS}
-        self._taken = dict.fromkeys(SENSORS, 0)
-        self._imu_samples = 0
+        self._readings = [
+            (Readings(SENSORS[kind], kept, slot["stated"]), slots["count"][d : d + 1])
+            for kind, slots in self._loop.devices.items()
+            for d, (slot, kept) in enumerate(
+                zip(slots, self._vehicles.samples[kind][self._index], strict=True)
+            )
+        ]
+        self._taken = [0] * len(self._readings)
+        self._imu_count, self._imu_samples = self._loop.devices["imu"]["count"], 0
         self._period_ns = int(setups["imu_period_ns"][0])
         self._outside = setups["outside"]
         if self._controller or self._estimator:
@@ -192,10 +187,6 @@ class OwnParts:
         self._rotors = len(airframe.commands)
         self._speeds, self._thrust = self._motors[: self._rotors], self._command["thrust"]
         self._lift = airframe.thrust_coefficient_N_s2 / airframe.mass_kg
-        setup = setups[0]
-        self._imu_covariances = setup["accel_covariance"], setup["gyro_covariance"]
-        self._field_covariance = setup["field_covariance"]
-        self._pressure_variance = float(setup["pressure_variance"][0])
 
     # ---- with each tick of the mission ---------------------------------------------------------
 
@@ -228,7 +219,7 @@ class OwnParts:
         for sensor in self._sensors:
             if due(sensor.period_ns, now_ns - self._period_ns, now_ns):
                 self._guard("sensor", now_ns, self._sense, sensor)
-        samples = self._counts["imu"].item()
+        samples = self._imu_count.item(0)
         arrived = samples != self._imu_samples or self._loop.use_truth
         self._imu_samples = samples
         if self._estimator is not None:
@@ -251,37 +242,19 @@ class OwnParts:
     def _run_estimator(self, now_ns: int) -> None:
         """Hand over what has arrived, and write what is known now."""
         estimator = cast(OwnEstimator, self._estimator)
-        for kind, counts in self._counts.items():
-            count, before = counts.item(), self._taken[kind]
+        for k, (readings, counts) in enumerate(self._readings):
+            count, before = counts.item(), self._taken[k]
             if count != before:
-                self._taken[kind] = count
+                self._taken[k] = count
                 for i in range(before if before < count else 0, count):
-                    for name, stamp_ns, values in self._messages(kind, i):
-                        estimator.take(name, stamp_ns, values)
+                    for message in readings.at(i):
+                        estimator.take(*message)
         estimator.read()
         kept = self._estimate if self._loop.use_truth else self._odometry
         if estimator.running:
             kept[:] = estimator.odometries
         else:
             kept["stamp_ns"] = 0
-
-    def _messages(self, kind: str, i: int) -> Iterator[tuple[str, int, tuple[Any, ...]]]:
-        """The messages of a sensor's sample, the ``i``-th: kind, stamp and values."""
-        stamps, *columns = self._columns[kind]
-        values, stamp_ns = [column[i] for column in columns], stamps.item(i)
-        if kind == "imu":
-            yield "imu", stamp_ns, (*values, *self._imu_covariances)
-        elif kind == "gnss":
-            p_W, p_variance, v_W, v_variance = values
-            if math.isfinite(p_W[0]):  # else it is no fix
-                yield "gnss_position", stamp_ns, (p_W, np.diag(p_variance))
-                yield "gnss_velocity", stamp_ns, (v_W, np.diag(v_variance))
-        elif kind == "magnetometer":
-            yield "magnetic_field", stamp_ns, (*values, self._field_covariance)
-        elif kind == "barometer":
-            yield "pressure", stamp_ns, (float(values[0][0]), self._pressure_variance)
-        elif kind == "rangefinder":
-            yield "range", stamp_ns, (float(values[0]), float(values[1]))
 
     def _control(self, now_ns: int) -> None:
         """Let the controller's command take effect where the inner loop's would."""

@@ -27,8 +27,7 @@ from quadsim.mission.script import Command, commands_from
 from quadsim.mission.swarms import missions_of
 from quadsim.mission.trajectories.limits import check_trajectories
 from quadsim.mission.waypoint import ReturnHome
-from quadsim.sensors import SENSORS, ahrs
-from quadsim.sensors.ahrs import AhrsParams
+from quadsim.sensors import SENSORS, TABLE
 from quadsim.sensors.devices import check_faults, load_suite
 from quadsim.sensors.error_terms import SensorParams
 from quadsim.sensors.faults import FaultParams
@@ -203,7 +202,6 @@ class Scenario:
         lidar: parameters of the lidar, which flies in the graph alone; None without one.
         disturbances: what befalls the vehicles.
         commands: what somebody commands on the way.
-        ahrs: parameters of the attitude device, which flies in the closed loop alone; None without.
         overrides: keys of the file that were given otherwise.
         parts: own parts of the user, which take the place of ours.
         notes: what was taken from its world.
@@ -223,20 +221,15 @@ class Scenario:
     lidar: SensorParams | None = None
     disturbances: tuple[Disturbance, ...] = ()
     commands: tuple[Command, ...] = ()
-    ahrs: AhrsParams | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
     parts: tuple[Part, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def devices(self) -> dict[str, SensorParams]:
-        """All that the vehicle carries: the sensors, and the lidar if there is one."""
-        return {**self.sensors, **({"lidar": self.lidar} if self.lidar else {})}
-
-    @property
-    def looped(self) -> dict[str, SensorParams]:
-        """What the closed loop samples: the sensors, and the attitude device if there is one."""
-        return {**self.sensors, **({ahrs.KIND: self.ahrs} if self.ahrs else {})}
+        """What the vehicle carries that publishes: sensors, and the lidar if there is one."""
+        published = {kind: params for kind, params in self.sensors.items() if TABLE[kind].topics}
+        return {**published, **({"lidar": self.lidar} if self.lidar else {})}
 
     @property
     def environment(self) -> EnvironmentParams:
@@ -330,23 +323,16 @@ def _options(overrides: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def attitude_device(
+def check_attitude_device(
     devices: Mapping[str, SensorParams], estimator: EstimatorParams, file: ScenarioFile, where: str
-) -> AhrsParams | None:
-    """The attitude device of a suite.
-
-    Raises:
-        InputError: the filter that is flown on needs one, and there is none.
-    """
-    params = devices.get(ahrs.KIND)
+) -> None:
+    """Refuse a suite without the attitude device that the filter which is flown on needs."""
     external = estimator.gps_ins.attitude == ATTITUDES[EXTERNAL]
-    if params is None and external and estimator.filter == LINEAR:
+    if "ahrs" not in devices and external and estimator.filter == LINEAR:
         raise InputError(
-            f"{where}: sensors: {file.sensors} has no {ahrs.KIND}, from which estimator"
+            f"{where}: sensors: {file.sensors} has no ahrs, from which estimator"
             f" {file.estimator} takes its attitude; add one to the suite"
         )
-    assert params is None or isinstance(params, AhrsParams)
-    return params
 
 
 def with_ropes(vehicle: VehicleParams, file: ScenarioFile) -> VehicleParams:
@@ -481,6 +467,7 @@ def read_scenario(
         _load(cls, f"{kind}s", getattr(file, kind), changed[kind], library)
         for kind, cls in _FILES.items()
     )
+    check_attitude_device(devices, estimator, file, where)
     scene = library.scene(file)
     vehicle = with_ropes(vehicle, file)
     try:
@@ -504,7 +491,6 @@ def read_scenario(
         lidar=devices.get("lidar"),
         disturbances=disturbances_from(events, where),
         commands=commands_from(commands, where),
-        ahrs=attitude_device(devices, estimator, file, where),
         notes=tuple(notes),
         overrides=_options(overrides) | ({"parts": parts_out(parts)} if changed["parts"] else {}),
         parts=parts,
@@ -577,14 +563,14 @@ def _check_rates(scenario: Scenario) -> None:
             f" of the physics; allowed: <= {scenario.imu_period_ns * 1e-9:g} s, not"
             f" {scenario.file.physics.step_s:g}"
         )
-    devices = {**scenario.devices, **scenario.looped}
+    devices = {**scenario.devices, **scenario.sensors}
     fastest = max(devices.values(), key=lambda params: params.rate_hz)
     if fastest.rate_hz > scenario.imu.rate_hz:
         raise InputError(
             f"{path}: sensors: a rate of {fastest.rate_hz:g} Hz is above the IMU's"
             f" {scenario.imu.rate_hz:g} Hz, at which the truth comes"
         )
-    for kind, params in scenario.looped.items():
+    for kind, params in scenario.sensors.items():
         if params.latency_s * params.rate_hz >= OUTBOX_SIZE:
             raise InputError(
                 f"{path}: sensors: {kind}: latency_s: {params.latency_s:g} s at"

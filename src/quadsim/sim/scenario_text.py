@@ -33,8 +33,7 @@ from quadsim.mission.items import Item, items_from, name_of
 from quadsim.mission.script import commands_from
 from quadsim.mission.trajectories.items import TimedFollow
 from quadsim.mission.trajectories.timed import TrajectoryPoint
-from quadsim.sensors import SENSORS, ahrs
-from quadsim.sensors.devices import KINDS
+from quadsim.sensors import KINDS, SENSORS
 from quadsim.sim.criterion import criteria_from
 from quadsim.sim.scenario import Scenario, ScenarioFile, check_scenario, faults_from
 from quadsim.vehicle.disturbances import disturbances_from, kind_of
@@ -93,7 +92,7 @@ def _digests(file: ScenarioFile) -> dict[str, str]:
 
 def scenario_text(scenario: Scenario) -> str:
     """Everything that a scenario holds, as YAML."""
-    devices = {**scenario.devices, **scenario.looped}
+    devices = {**scenario.sensors, **scenario.devices}
     content = {
         "name": scenario.name,
         "scenario": asdict(scenario.file),
@@ -161,7 +160,6 @@ def scenario_from_text(text: str, where: str) -> tuple[Scenario, list[str]]:
         lidar=devices.get("lidar"),
         disturbances=disturbances_from(content.get("events", []), where),
         commands=commands_from(content.get("commands", []), where),
-        ahrs=devices.get(ahrs.KIND),
         parts=parts_from(content.get("parts", {}), {}, where),
     )
     check_scenario(scenario)

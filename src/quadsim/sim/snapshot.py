@@ -62,12 +62,13 @@ class Snapshot:
         self.loop, self.vehicles = loop, vehicles
         self.of: dict[str, Any] = {}
         self._shared = [vehicles.states, vehicles.setups, vehicles.use_truth, vehicles.linear]
-        self._shared.append(vehicles.attitude)
+        self._shared += vehicles.devices.values()
         self._records = [array.copy() for array in self._shared]
         rows, taken = int(loop.state.log_count), {k: len(loop.samples(k)) for k in vehicles.samples}
         self._logs = [(vehicles.logs[0], vehicles.logs[0, :rows].copy())]
         for kind, samples in vehicles.samples.items():
-            self._logs.append((samples[0], samples[0, : taken[kind]].copy()))
+            if samples.shape[1]:
+                self._logs.append((samples[0, 0], samples[0, 0, : taken[kind]].copy()))
         self._noise, self._scene = vehicles.noise.keep(), vehicles.scene
         # objects are copied; arrays, of which others are views, stay, and their content is copied
         kept = {name: value for name, value in vars(loop).items() if name not in _FIXED}

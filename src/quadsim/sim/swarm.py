@@ -22,7 +22,6 @@ from quadsim.control.parameters import PositionParams
 from quadsim.control.reciprocal import GiveWayParams, give_way
 from quadsim.geometry.linear import lengths
 from quadsim.mission.formations import Gather
-from quadsim.sensors import SENSORS
 from quadsim.sim.closed_loop import LOG_HZ, REST_TICKS, TICK_HZ, ClosedLoop, Progress, vehicle_names
 from quadsim.sim.log import OK, Event, FlightLog
 from quadsim.sim.scenario import Scenario
@@ -193,7 +192,7 @@ class Swarm:
         states = self.vehicles.states
         self._faults_ns = states["vehicle"]["fault_ns"]
         self._log_counts = states["log_count"]
-        self._counts = {kind: states[kind]["count"][:, 0] for kind in SENSORS}
+        self._counts = {kind: slots["count"] for kind, slots in self.vehicles.devices.items()}
         swarm = scenario.file.swarm
         self._giving_way = (
             GivingWay(self.loops, self.vehicles, swarm.give_way)
@@ -239,7 +238,8 @@ class Swarm:
 
     def published(self, kind: str) -> tuple[NDArray[np.intp], NDArray[np.record]]:
         """What a kind of sensor has published: (M,) whose, and (M,) samples, vehicle by vehicle."""
-        return self._of_each(self.vehicles.samples[kind], self._counts[kind])
+        kept, counts = self.vehicles.samples[kind][:, :1], self._counts[kind][:, :1]
+        return self._of_each(kept.reshape(len(kept), -1), counts.sum(axis=1))
 
     @staticmethod
     def _of_each(

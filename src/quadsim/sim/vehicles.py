@@ -1,4 +1,4 @@
-"""The vehicles that fly in one world, as :func:`quadsim.sim.loop.advance` takes them.
+"""The vehicles that fly in one world, as :func:`quadsim.sim.loop.ticks` takes them.
 
 The normal numbers of a flight, drawn in blocks: a call to a generator costs more than a row.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,17 +15,15 @@ from numpy.typing import NDArray
 from quadsim.base.noise import stream
 from quadsim.base.normals import Words, draw_normals, fill_normals, words_of
 from quadsim.base.parameters import dtype_of, pack
+from quadsim.base.records import KINEMATICS
 from quadsim.control.airframe import pack_airframe
 from quadsim.control.inner_loop import new_inner_loop
 from quadsim.control.position import new_position_control
 from quadsim.estimation.eskf.alignment import KNOWN_WHITE
 from quadsim.estimation.eskf.measurement_buffer import TIMELINE, new_timeline
 from quadsim.estimation.eskf.parameters import LINEAR
-from quadsim.sensors import SENSORS, ahrs
-from quadsim.sensors.barometer import BarometerParams
+from quadsim.sensors import SENSORS
 from quadsim.sensors.error_terms import SensorParams
-from quadsim.sensors.imu import ImuParams
-from quadsim.sensors.magnetometer import MagnetometerParams
 from quadsim.sensors.model import SensorModel, period_ns, start_slot
 from quadsim.sim.beginning import begin_estimate, begin_motion, begin_on_truth
 from quadsim.sim.loop import LOG_ROW, SETUP, STATE, LoopArrays, ticks
@@ -45,7 +43,7 @@ class NoiseSource(NamedTuple):
     """One device of one vehicle: its stream, a row for each period, numbers in a row."""
 
     generator: np.random.Generator
-    period_ns: int  # 0: it is not there
+    period_ns: int
     width: int
 
 
@@ -54,7 +52,7 @@ class Kept(NamedTuple):
 
     words: list[Words]
     white: Sequence[NDArray[np.float64]]
-    used: NDArray[np.int64]
+    used: Sequence[NDArray[np.int64]]
     drawn_ns: int
 
 
@@ -62,23 +60,32 @@ class WhiteNoise:
     """Standard normal numbers of N vehicles: of each stream row for row, as a node draws them.
 
     Args:
-        vehicles: the devices of each vehicle; all vehicles have the same, at the same rates.
+        kinds: of each kind the M devices of each vehicle; those of a kind have one rate.
 
     Attributes:
         sources: those that were given.
-        white: (N, rows, width) for each device, refilled in place.
-        used: (N, devices) rows of each that are used up; who uses them counts here.
+        white: (N, M, rows, width) for each kind, refilled in place.
+        used: (N, M) rows for each kind that are used up; who uses them counts here.
     """
 
-    def __init__(self, vehicles: Sequence[Sequence[NoiseSource]]) -> None:
-        self.sources = vehicles
-        self._words = [[words_of(of.generator) for of in sources] for sources in vehicles]
-        self.white = tuple(
-            np.zeros((len(vehicles), BLOCK_NS // of.period_ns + 2 if of.period_ns else 0, of.width))
-            for of in vehicles[0]
-        )
-        self.used = np.zeros((len(vehicles), len(self.white)), np.int64)
+    def __init__(self, kinds: Sequence[Sequence[Sequence[NoiseSource]]]) -> None:
+        self.white: tuple[NDArray[np.float64], ...] = ()
+        self.used: tuple[NDArray[np.int64], ...] = ()
+        self.sources = kinds
         self._drawn_ns = 0
+        self._sources: list[tuple[NoiseSource, Words, NDArray[np.float64], NDArray[np.int64]]] = []
+        for vehicles in kinds:
+            every_ns, width = next(((of.period_ns, of.width) for of in vehicles[0]), (BLOCK_NS, 0))
+            shape = len(vehicles), len(vehicles[0])
+            white = np.zeros((*shape, BLOCK_NS // every_ns + 2, width))
+            used = np.zeros(shape, np.int64)
+            self.white, self.used = (*self.white, white), (*self.used, used)
+            self._sources += [
+                (source, words_of(source.generator), white[i, d], used[i, d : d + 1])
+                for i, sources in enumerate(vehicles)
+                for d, source in enumerate(sources)
+                if width
+            ]
 
     def draw(self, stamp_ns: int, until_ns: int) -> None:
         """See that there is a row for each sample up to a stamp.
@@ -90,32 +97,27 @@ class WhiteNoise:
         if until_ns <= self._drawn_ns:
             return
         drawn_ns = stamp_ns + BLOCK_NS
-        for vehicle, sources in enumerate(self.sources):
-            for k, (_, every_ns, width) in enumerate(sources):
-                if every_ns == 0 or width == 0:
-                    continue
-                white = self.white[k][vehicle]
-                left = self._drawn_ns // every_ns - stamp_ns // every_ns
-                rows = drawn_ns // every_ns - stamp_ns // every_ns
-                white[:left] = white[self.used[vehicle, k] :][:left].copy()
-                fill_normals(self._words[vehicle][k], white[left:rows].reshape(-1))
-        self.used[:] = 0
+        for (_, every_ns, _), words, white, used in self._sources:
+            left = self._drawn_ns // every_ns - stamp_ns // every_ns
+            rows = drawn_ns // every_ns - stamp_ns // every_ns
+            white[:left] = white[used.item() :][:left].copy()
+            fill_normals(words, white[left:rows].reshape(-1))
+            used[0] = 0
         self._drawn_ns = drawn_ns
 
     def keep(self) -> Kept:
         """What :meth:`restore` goes back to."""
-        words = [of.copy() for one in self._words for of in one]
-        white = [array.copy() for array in self.white]
-        return Kept(words, white, self.used.copy(), self._drawn_ns)
+        words = [words.copy() for _, words, _, _ in self._sources]
+        white, used = [one.copy() for one in self.white], [one.copy() for one in self.used]
+        return Kept(words, white, used, self._drawn_ns)
 
     def restore(self, kept: Kept) -> None:
         """Go on from where it was kept."""
-        sources = [of for one in self._words for of in one]
-        for words, before in zip(sources, kept.words, strict=True):
+        for (_, words, _, _), before in zip(self._sources, kept.words, strict=True):
             words[:] = before
-        for array, rows in zip(self.white, kept.white, strict=True):
+        for array, rows in zip((*self.white, *self.used), (*kept.white, *kept.used), strict=True):
             array[:] = rows
-        self.used[:], self._drawn_ns = kept.used, kept.drawn_ns
+        self._drawn_ns = kept.drawn_ns
 
 
 #: What is kept of every flight, beside the log's rows.
@@ -134,29 +136,10 @@ def make_setups(scenario: Scenario, count: int = 1) -> NDArray[np.record]:
     setup["autopilot"] = pack(scenario.autopilot)
     setup["airframe"] = pack_airframe(scenario.airframe)
     setup.imu_period_ns = period_ns(scenario.imu)
-    for params in scenario.sensors.values():
-        state_noise(setup, scenario, params)
     setups[1:] = setups[0]
     for i in range(count):
         setups[i]["disturbances"] = pack_disturbances(scenario.disturbances, i + 1)
     return setups
-
-
-def state_noise(setup: np.record, scenario: Scenario, params: object) -> None:
-    """Write what a sensor's messages say of its noise; a fix says it itself."""
-    if isinstance(params, ImuParams):
-        setup.accel_covariance[::4] = params.accel_variance()
-        setup.gyro_covariance[::4] = params.gyro_variance()
-    elif isinstance(params, MagnetometerParams):
-        setup.field_covariance[::4] = params.variance(scenario.environment.field_W_T())
-    elif isinstance(params, BarometerParams):
-        setup.pressure_variance[0] = params.variance()
-
-
-def _room(scenario: Scenario, kind: str, seconds: float) -> int:
-    """Samples that a sensor can publish in a time."""
-    params = scenario.looped.get(kind)
-    return math.ceil(seconds * params.rate_hz) + 2 if params else 0
 
 
 class Vehicles:
@@ -177,9 +160,9 @@ class Vehicles:
         offsets_W_m: by how much the places of its mission are moved for each.
         use_truth: (N,) 1 flies on the truth.
         logs: (N, rows) LOG_ROW records.
-        samples: by kind, (N, rows) records.
+        devices: by kind, (N, M) slots of the M devices that each has.
+        samples: by kind, (N, M, rows) records.
         linear: (N,) TIMELINE of the linear filter, where it is flown on; else (0,).
-        attitude: slots of their attitude devices, as many.
         noise: what their devices draw.
         outside: pairs of functions of who flies a vehicle from outside, called with each stamp of
             the IMU, after its samples: first all that send, then all that wait for an answer and
@@ -202,32 +185,46 @@ class Vehicles:
         self.setups = make_setups(scenario, count)
         self.setups["log_period_ns"] = round(1e9 / log_hz)
         self.logs: NDArray[np.record] = np.zeros((count, int(seconds * log_hz) + 2), LOG_ROW)
-        self.samples: dict[str, NDArray[np.record]] = {
-            kind: np.zeros(
-                (count, _room(scenario, kind, seconds) if kind in KEPT or keep_samples else 0),
-                model.sample,
-            )
-            for kind, model in {**SENSORS, ahrs.KIND: ahrs.MODEL}.items()
-        }
+        self.devices: dict[str, NDArray[np.record]] = {}
+        self.samples: dict[str, NDArray[np.record]] = {}
+        for kind, model in SENSORS.items():
+            carried = self._carried(model)
+            keeps = carried and (kind in KEPT or keep_samples)
+            room = math.ceil(seconds * carried[0].rate_hz) + 2 if keeps else 0
+            self.devices[kind] = np.zeros((count, len(carried)), dtype_of(model.slot))
+            self.samples[kind] = np.zeros((count, len(carried), room), model.sample)
         self.states: NDArray[np.record] = np.zeros(count, STATE)
         self._work: NDArray[np.record] = np.zeros(1, WORKSPACE)
         filters = count if scenario.estimator.filter == LINEAR else 0
         self.linear: NDArray[np.record] = np.zeros(filters, TIMELINE)
-        self.attitude: NDArray[np.record] = np.zeros(filters, dtype_of(ahrs.MODEL.slot))
         self.use_truth = np.zeros(count, np.int64)
         poses = scenario.file.start.poses(count)
-        self.noise = WhiteNoise([self._start(i, names[i], poses[i]) for i in range(count)])
+        sources = [self._start(i, names[i], poses[i]) for i in range(count)]
+        self.noise = WhiteNoise([*zip(*sources, strict=True)])
         if not scenario.file.start.is_plain:
             for i, name in enumerate(names):
                 self._begin(i, name)
         self.outside: list[tuple[Callable[[int], None], Callable[[int], None]]] = []
         self._until_ns = np.zeros(2, np.int64)
         self._flight = LoopArrays(
-            self.states, self.setups, scenario.scene, self.use_truth, self.noise.white,
-            self.noise.used, self.logs, tuple(self.samples.values()), self.linear, self.attitude,
-            self._work,
+            self.states, self.setups, scenario.scene, self.use_truth,
+            tuple(self.devices.values()), self.noise.white[:-1], self.noise.white[-1][:, 0],
+            self.noise.used, self.logs, tuple(self.samples.values()), self.linear, self._work,
         )  # fmt: skip
         self._ticks = ticks(self._flight, self._until_ns)
+
+    def keep(self) -> tuple[list[NDArray[Any]], Kept]:
+        """What :meth:`restore` goes back to: all but the logs."""
+        return [array.copy() for array in self._changing()], self.noise.keep()
+
+    def restore(self, kept: tuple[list[NDArray[Any]], Kept]) -> None:
+        """Go on from where all was kept."""
+        for array, before in zip(self._changing(), kept[0], strict=True):
+            array[:] = before
+        self.noise.restore(kept[1])
+
+    def _changing(self) -> tuple[NDArray[Any], ...]:
+        return (self.states, *self.devices.values())
 
     @property
     def scene(self) -> Scene:
@@ -240,11 +237,20 @@ class Vehicles:
         self._ticks = ticks(self._flight, self._until_ns)
         look_anew(self.states["vehicle"])
 
-    def _start(self, i: int, name: str, pose: tuple[float, float, float]) -> list[NoiseSource]:
+    def _carried(self, model: SensorModel) -> list[SensorParams]:
+        """Devices of a kind on each vehicle that somebody has a use for."""
+        params = self.scenario.sensors.get(model.name)
+        used = model.only_for in ("", self.scenario.estimator.filter)
+        return [params] if params is not None and used else []
+
+    def _start(
+        self, i: int, name: str, pose: tuple[float, float, float]
+    ) -> list[list[NoiseSource]]:
         """One on the ground, every device switched on, the filter empty.
 
         Returns:
-            Where its noise comes from, in the order of ``white`` of :func:`advance`.
+            Where the noise of each kind comes from, in the order of ``white`` of
+            :class:`~quadsim.sim.loop.LoopArrays`.
         """
         scenario, state, setup = self.scenario, self.states[i], self.setups[i]
         seed, world = scenario.file.seed, (scenario.environment, scenario.scene)
@@ -253,13 +259,14 @@ class Vehicles:
         state["truth"][0]["p_W"] = state.vehicle.x[P : P + 3]
         state["truth"][0]["q_WB"] = q_WB
         sources = [
-            self._switch_on(i, name, model, state[kind], scenario.sensors.get(kind))
+            [
+                self._switch_on(i, name, model, self.devices[kind][i, d : d + 1], params)
+                for d, params in enumerate(self._carried(model))
+            ]
             for kind, model in SENSORS.items()
         ]
         width = white_width(scenario.environment.wind)
-        sources.append(NoiseSource(stream(seed, name, "wind"), int(setup.imu_period_ns), width))
-        slots, params = self.attitude[i : i + 1], scenario.ahrs if len(self.attitude) else None
-        sources.append(self._switch_on(i, name, ahrs.MODEL, slots, params))
+        sources.append([NoiseSource(stream(seed, name, "wind"), int(setup.imu_period_ns), width)])
         state["line"] = new_timeline(scenario.estimator)
         if len(self.linear):
             self.linear[i] = new_timeline(scenario.estimator)[0]
@@ -273,9 +280,10 @@ class Vehicles:
         start, environment, scene = scenario.file.start, scenario.environment, scenario.scene
         count = len(self.states)
         if not start.is_standing:
-            motion = start.motion(i, count, scenario.vehicle, environment, scene)
-            begin_motion(self.states[one], self.setups[one], scene, motion, self._work)
-        self.attitude[one]["previous"] = self.states[one]["truth"]
+            motion = np.zeros(count, KINEMATICS)
+            motion[one] = start.motion(i, count, scenario.vehicle, environment, scene)
+            devices = tuple(self.devices.values())
+            begin_motion(self.states, self.setups, devices, i, scene, motion, self._work)
         if start.estimate != ALIGNED:
             generator = stream(scenario.file.seed, name, "start")
             white = draw_normals(generator, KNOWN_WHITE)
@@ -289,14 +297,13 @@ class Vehicles:
         name: str,
         model: SensorModel,
         slots: NDArray[np.record],
-        params: SensorParams | None,
+        params: SensorParams,
     ) -> NoiseSource:
-        """Switch a device of a vehicle on, if it has it; where its noise comes from."""
+        """Switch a device of a vehicle on; where its noise comes from."""
         generator = stream(self.scenario.file.seed, name, model.name)
-        if params is None:
-            return NoiseSource(generator, 0, model.white_width)
         faults = self.scenario.faults.get(model.name, ())
         start_slot(slots, model, params, generator, faults)
+        slots["stated"] = model.stated_covariance(params, self.scenario.environment)
         slots["previous"] = self.states[i]["truth"]
         return NoiseSource(generator, period_ns(params), model.white_width)
 

@@ -26,17 +26,21 @@ from quadsim.estimation.eskf.alignment import KNOWN_WHITE
 from quadsim.estimation.eskf.parameters import LINEAR
 from quadsim.geometry.rotation import quat, yaw_of
 from quadsim.geometry.vector import vec3
+from quadsim.sensors import SENSORS
 from quadsim.sim.beginning import begin_estimate, begin_motion, begin_on_truth
 from quadsim.sim.loop import (
     LOG_ROW,
     MOTORS_OUTSIDE,
     SETUP,
     STATE,
+    WIND,
     LoopArrays,
     LoopState,
+    OfDevices,
     Setup,
     advance_vehicles,
     is_running,
+    slice_all,
 )
 from quadsim.sim.scenario import Scenario
 from quadsim.sim.vehicles import Vehicles
@@ -82,6 +86,11 @@ class Seen(Record):
 
 SEEN = dtype_of(Seen)
 
+#: Places of kinds in the table of sensors.
+IMU, GNSS, MAGNETOMETER, BAROMETER, RANGEFINDER = map(
+    [*SENSORS].index, ("imu", "gnss", "magnetometer", "barometer", "rangefinder")
+)
+
 
 @kernel
 def _mixed(word: Any) -> Any:
@@ -105,8 +114,10 @@ def seed_stream(words: Any, seed: int, episode: int, device: int) -> None:
 
 
 @kernel
-def look_at(state: LoopState, seen: Seen, on_truth: int, linear: Any) -> None:
-    """Write what is seen of a vehicle."""
+def look_at(
+    state: LoopState, i: int, devices: OfDevices, seen: Seen, on_truth: int, linear: Any
+) -> None:
+    """Write what is seen of vehicle ``i``; of what it does not carry, zeros."""
     now_ns = state.stamp_ns
     seen.time_s = now_ns * 1e-9
     seen.true = state.truth[0]
@@ -114,18 +125,25 @@ def look_at(state: LoopState, seen: Seen, on_truth: int, linear: Any) -> None:
     seen.estimated = 1 if running else 0
     if running:
         seen.estimate = state.estimate if on_truth != 0 else state.odometry
-    imu, fix = state.imu[0].sample, state.gnss[0].sample
-    finite = True
-    for i in range(3):
-        seen.f_S[i], seen.w_S[i] = imu.f_S[i], imu.w_S[i]
-        seen.field_S_T[i] = state.magnetometer[0].sample.m_S[i]
-        finite = finite and np.isfinite(fix.p_W[i] + fix.v_W[i])
-    if state.gnss[0].count > 0 and finite:
-        seen.gnss_age_s = min((now_ns - fix.stamp_ns) * 1e-9, OLDEST_S)
-        for i in range(3):
-            seen.gnss_p_W[i], seen.gnss_v_W[i] = fix.p_W[i], fix.v_W[i]
-    seen.pressure_pa = state.barometer[0].sample.pressure_pa
-    seen.range_m = state.rangefinder[0].sample.range_m
+    imu = devices[IMU][i, 0].sample
+    for k in range(3):
+        seen.f_S[k], seen.w_S[k] = imu.f_S[k], imu.w_S[k]
+    if devices[MAGNETOMETER].shape[1] > 0:
+        for k in range(3):
+            seen.field_S_T[k] = devices[MAGNETOMETER][i, 0].sample.m_S[k]
+    if devices[GNSS].shape[1] > 0 and devices[GNSS][i, 0].count > 0:
+        fix = devices[GNSS][i, 0].sample
+        finite = True
+        for k in range(3):
+            finite = finite and np.isfinite(fix.p_W[k] + fix.v_W[k])
+        if finite:
+            seen.gnss_age_s = min((now_ns - fix.stamp_ns) * 1e-9, OLDEST_S)
+            for k in range(3):
+                seen.gnss_p_W[k], seen.gnss_v_W[k] = fix.p_W[k], fix.v_W[k]
+    if devices[BAROMETER].shape[1] > 0:
+        seen.pressure_pa = devices[BAROMETER][i, 0].sample.pressure_pa
+    if devices[RANGEFINDER].shape[1] > 0:
+        seen.range_m = devices[RANGEFINDER][i, 0].sample.range_m
     vehicle = state.vehicle
     seen.contact, seen.crash, seen.fault = vehicle.contact, vehicle.crash, vehicle.fault
 
@@ -176,6 +194,7 @@ def obey(state: LoopState, setup: Setup, kind: int, action: Array) -> None:
 @threaded
 def step_worlds(
     flight: LoopArrays,
+    noise: OfDevices,
     words: Any,
     periods_ns: NDArray[np.int64],
     active: NDArray[np.bool_],
@@ -193,8 +212,9 @@ def step_worlds(
 
     Args:
         flight: of all vehicles, world by world.
-        words: (N, devices, 4) their random streams.
-        periods_ns: (N, devices) of their samples; 0: there is none.
+        noise: for each kind and at last the wind (N, M, rows, width), the memory of its numbers.
+        words: for each of them (N, M, 4), the random streams; at last those of the beginnings.
+        periods_ns: (N, kinds + 1) of the samples; 0: there are none.
         active: (worlds,) which are advanced.
         kind: of the actions.
         actions: (N, 4 or rotors) in their units, held over the step.
@@ -208,7 +228,7 @@ def step_worlds(
     states: Any = flight.states
     setups: Any = flight.setups
     work: Any = flight.work
-    _, _, scene, use_truth, white, used, log, samples, linear, attitude, _ = flight
+    _, _, scene, use_truth, devices, white, wind, used, log, samples, linear, _ = flight
     for world in range(first, last):
         a, b = world * size, (world + 1) * size
         if not active[world]:
@@ -216,37 +236,33 @@ def step_worlds(
         now_ns = states[a].stamp_ns
         until_ns = now_ns + period_ns
         for i in range(a, b):
-            for k in range(len(white)):
+            for k in range(len(noise)):
                 every_ns = periods_ns[i, k]
-                if every_ns > 0:
-                    rows = until_ns // every_ns - now_ns // every_ns
-                    fill_normals(words[i, k], white[k][i].reshape(-1)[: rows * white[k].shape[2]])
-                used[i, k] = 0
+                if every_ns == 0:
+                    continue
+                rows = until_ns // every_ns - now_ns // every_ns
+                for d in range(noise[k].shape[1]):
+                    numbers = noise[k][i, d].reshape(-1)
+                    fill_normals(words[k][i, d], numbers[: rows * noise[k].shape[3]])
+                    used[k][i, d] = 0
             obey(states[i], setups[i], kind, actions[i])
-        own = (
-            white[0][a:b], white[1][a:b], white[2][a:b], white[3][a:b], white[4][a:b],
-            white[5][a:b], white[6][a:b],
-        )  # fmt: skip
-        kept = (
-            samples[0][a:b], samples[1][a:b], samples[2][a:b], samples[3][a:b], samples[4][a:b],
-            samples[5][a:b],
-        )  # fmt: skip
         part = LoopArrays(
-            states[a:b], setups[a:b], scene, use_truth[a:b], own, used[a:b], log[a:b], kept,
-            linear[:0], attitude[:0], work[a : a + 1],
+            states[a:b], setups[a:b], scene, use_truth[a:b], slice_all(devices, a, b),
+            slice_all(white, a, b), wind[a:b], slice_all(used, a, b) + (used[WIND][a:b],),  # noqa: RUF005
+            log[a:b], slice_all(samples, a, b), linear[:0], work[a : a + 1],
         )  # fmt: skip
         advance_vehicles(part, until_ns, period_ns if kind == VELOCITY else 0)
         for i in range(a, b):
-            look_at(states[i], seen[i], use_truth[i], linear[:0])
+            look_at(states[i], i, devices, seen[i], use_truth[i], linear[:0])
             look_around(states[i], setups[i], scene, reach_m, rays[i])
 
 
 @threaded
 def begin_worlds(
     flight: LoopArrays,
-    content: Words,
-    places: NDArray[np.int64],
-    units: Words,
+    content: OfDevices,
+    places: tuple[NDArray[np.int64], ...],
+    units: OfDevices,
     unit_setups: Records[Setup],
     whose: NDArray[np.int64],
     motions: Records[Kinematics],
@@ -262,9 +278,9 @@ def begin_worlds(
 
     Args:
         flight: of all vehicles.
-        content: (N, words) of their states, the same memory.
-        places: of the words that are copied.
-        units: (U, places) words of the units' states.
+        content: (N, words) of their states and of each kind of devices, the same memory.
+        places: of the words of each that are copied.
+        units: (U, places) words of each of the units.
         unit_setups: (U,).
         whose: (N,) which unit each is.
         motions: (N,) where each begins.
@@ -277,15 +293,15 @@ def begin_worlds(
     setups: Any = flight.setups
     starts: Any = motions
     work: Any = flight.work
-    scene, use_truth = flight.scene, flight.use_truth
+    scene, use_truth, devices = flight.scene, flight.use_truth, flight.devices
     for m in range(which.size):
         i = which[m]
-        for k in range(places.size):
-            content[i, places[k]] = units[whose[i], k]
+        for part in range(len(content)):
+            own, unit, where = content[part][i], units[part][whose[i]], places[part]
+            for k in range(where.size):
+                own[where[k]] = unit[k]
         setups[i] = unit_setups[whose[i]]
-        begin_motion(
-            states[i : i + 1], setups[i : i + 1], scene, starts[i : i + 1], work[i : i + 1]
-        )
+        begin_motion(states, setups, devices, i, scene, starts, work[i : i + 1])
         if told:
             begin_estimate(states[i : i + 1], deviations, white[i])
         if use_truth[i] != 0 or not told:
@@ -293,7 +309,7 @@ def begin_worlds(
         seen[i].gnss_age_s = OLDEST_S
         for k in range(3):
             seen[i].gnss_p_W[k] = seen[i].gnss_v_W[k] = 0.0
-        look_at(states[i], seen[i], use_truth[i], flight.linear[:0])
+        look_at(states[i], i, devices, seen[i], use_truth[i], flight.linear[:0])
         look_around(states[i], setups[i], scene, reach_m, rays[i])
 
 
@@ -304,16 +320,19 @@ def draw_beginnings(
     """Begin the streams of an episode of some vehicles, and draw its first numbers.
 
     Args:
-        words: (N, devices + 1, 4), of which the last is that of the beginning.
+        words: as of :func:`step_worlds`.
         seeds, episodes: (N,).
         which: (M,) vehicles.
         numbers: (N, DRAWN + KNOWN_WHITE) normal.
     """
     for m in range(which.size):
         i = which[m]
-        for k in range(words.shape[1]):
-            seed_stream(words[i, k], seeds[i], episodes[i], k)
-        fill_normals(words[i, words.shape[1] - 1], numbers[i])
+        device = 0
+        for k in range(len(words)):
+            for d in range(words[k].shape[1]):
+                seed_stream(words[k][i, d], seeds[i], episodes[i], device)
+                device += 1
+        fill_normals(words[len(words) - 1][i, 0], numbers[i])
 
 
 def _copied(dtype: np.dtype[Any], start: int = 0) -> list[tuple[int, int]]:
@@ -331,12 +350,17 @@ def _copied(dtype: np.dtype[Any], start: int = 0) -> list[tuple[int, int]]:
     return found
 
 
-def word_places(dtype: np.dtype[Any]) -> NDArray[np.int64]:
-    """Places, in 64-bit words, of what is copied where a vehicle begins anew."""
+def words_in(records: NDArray[np.record]) -> Words:
+    """The 64-bit words of (N, ...) records, (N, words), the same memory."""
+    return records.view(np.uint64).reshape(len(records), -1)
+
+
+def word_places(dtype: np.dtype[Any], count: int) -> NDArray[np.int64]:
+    """Places, in 64-bit words, of what is copied of so many where a vehicle begins anew."""
     marked = np.zeros(dtype.itemsize, bool)
     for first, last in _copied(dtype):
         marked[first:last] = True
-    return np.flatnonzero(marked.reshape(-1, 8).any(axis=1))
+    return np.flatnonzero(np.tile(marked.reshape(-1, 8).any(axis=1), count))
 
 
 class Units:
@@ -350,19 +374,34 @@ class Units:
     """
 
     def __init__(self, scenarios: Sequence[Scenario]) -> None:
-        self.places = word_places(STATE)
-        self.content = np.zeros((len(scenarios), self.places.size), np.uint64)
         self.setups: NDArray[np.record] = np.zeros(len(scenarios), SETUP)
         self.scenarios = list(scenarios)
-        widths, periods = [], []
+        contents, widths, periods = [], [], []
         for u, scenario in enumerate(scenarios):
             if scenario.estimator.filter == LINEAR or scenario.parts:
                 raise InputError(f"{scenario.path}: worlds fly on our error-state filter, no parts")
             one = Vehicles(scenario, [f"unit{u}"], 0.0, 1.0)
-            self.content[u] = one.states.view(np.uint64).reshape(-1)[self.places]
+            records = (one.states, *one.devices.values())
+            if u == 0:
+                self.devices, self.samples, self.linear = one.devices, one.samples, one.linear
+                counts = (1, *(devices.shape[1] for devices in one.devices.values()))
+                self.places = tuple(
+                    word_places(each.dtype, count)
+                    for each, count in zip(records, counts, strict=True)
+                )
+            if any(
+                devices.shape[1] != count
+                for devices, count in zip(one.devices.values(), counts[1:], strict=True)
+            ):
+                raise InputError(f"{scenario.path}: it carries other sensors than the first one")
+            contents.append(
+                [words_in(each)[0, of] for each, of in zip(records, self.places, strict=True)]
+            )
             self.setups[u] = one.setups[0]
-            periods.append([source.period_ns for source in one.noise.sources[0]])
-            widths.append([source.width for source in one.noise.sources[0]])
+            sources = [vehicles[0] for vehicles in one.noise.sources]
+            periods.append([each[0].period_ns if each else 0 for each in sources])
+            widths.append([each[0].width if each else 0 for each in sources])
+        self.content = tuple(np.array(part) for part in zip(*contents, strict=True))
         self.setups["log_period_ns"] = 0
         self.periods_ns: NDArray[np.int64] = np.array(periods, np.int64)
         self.widths = np.max(widths, axis=0)
@@ -425,23 +464,27 @@ class Worlds:
         if self._kind <= THRUSTS:
             units.setups["outside"] = MOTORS_OUTSIDE
         self.states: NDArray[np.record] = np.zeros(total, STATE)
-        self._content = self.states.view(np.uint64).reshape(total, -1)
+        devices, samples = (
+            tuple(np.zeros((total, each.shape[1], *of), each.dtype) for each in kinds.values())
+            for kinds, of in ((units.devices, ()), (units.samples, (0,)))
+        )
+        self._content = tuple(words_in(each) for each in (self.states, *devices))
         every_ns = units.periods_ns
         rows = period_ns // np.where(every_ns > 0, every_ns, 10**12).min(axis=0) + 2
-        white = tuple(
-            np.zeros((total, n, width)) for n, width in zip(rows, units.widths, strict=True)
+        counts = [*(each.shape[1] for each in devices), 1]
+        self._noise = tuple(
+            np.zeros((total, m, n, width))
+            for m, n, width in zip(counts, rows, units.widths, strict=True)
         )
-        one = Vehicles(units.scenarios[0], ["none"], 0.0, 1.0)
-        samples = tuple(np.zeros((total, 0), kept.dtype) for kept in one.samples.values())
         self.setups: NDArray[np.record] = np.zeros(total, SETUP)
         self._flight = LoopArrays(
             self.states, self.setups, units.scenarios[0].scene,
-            np.full(total, int(on_truth), np.int64), white,
-            np.zeros((total, len(white)), np.int64), np.zeros((total, 0), LOG_ROW), samples,
-            one.linear, one.attitude, np.zeros(total, WORKSPACE),
+            np.full(total, int(on_truth), np.int64), devices, self._noise[:WIND],
+            self._noise[WIND][:, 0], tuple(np.zeros((total, m), np.int64) for m in counts),
+            np.zeros((total, 0), LOG_ROW), samples, units.linear, np.zeros(total, WORKSPACE),
         )  # fmt: skip
-        self._words = np.zeros((total, len(white) + 1, 4), np.uint64)
-        self._every_ns = np.zeros((total, len(white)), np.int64)
+        self._words = tuple(np.zeros((total, m, 4), np.uint64) for m in (*counts, 1))
+        self._every_ns = np.zeros((total, len(counts)), np.int64)
         self.seen: NDArray[np.record] = np.zeros(total, SEEN)
         self.rays = np.zeros((total, rays))
         self.seeds, self._episodes = np.zeros(total, np.int64), np.zeros(total, np.int64)
@@ -497,8 +540,8 @@ class Worlds:
             active: (worlds,) which.
         """
         rest = (
-            self._flight, self._words, self._every_ns, active, self._kind, actions, self.seen,
-            self.rays, self.reach_m, self._period_ns, self.size,
+            self._flight, self._noise, self._words, self._every_ns, active, self._kind, actions,
+            self.seen, self.rays, self.reach_m, self._period_ns, self.size,
         )  # fmt: skip
         if self._pool is None:
             step_worlds(*rest, 0, self.count)

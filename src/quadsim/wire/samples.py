@@ -36,14 +36,6 @@ NO_ORIENTATION = -1.0
 NO_FIX, GPS, DIAGONAL_KNOWN = -1, 1, 2
 #: What a range finder sends, as its parameters and as its messages say it.
 RADIATIONS = {"ultrasound": 0, "infrared": 1}
-#: Topic of each kind of sensor, and its type. A GNSS receiver's is that of its fixes.
-SENSOR_TOPICS = {
-    "imu": ("imu/data_raw", IMU),
-    "gnss": ("gps/fix", FIX),
-    "magnetometer": ("imu/mag", MAGNETIC_FIELD),
-    "barometer": ("imu/static_pressure", PRESSURE),
-    "rangefinder": ("range/down", RANGE),
-}
 
 
 @dataclass(frozen=True)
@@ -53,10 +45,16 @@ class SampleMessages:
     Attributes:
         template: with frames and covariances.
         numbers: gives those of one record, or of an array of them.
+        exist: tells of one record, or of each of many, whether it has a message; None: all have.
     """
 
     template: Template
     numbers: Callable[[Any], Numbers]
+    exist: Callable[[Any], Any] | None = None
+
+    def chosen(self, samples: Any) -> Any:
+        """(N,) which of so many samples have a message."""
+        return np.ones(len(samples), bool) if self.exist is None else self.exist(samples)
 
     def payload(self, sample: Any, stamp_ns: int | None = None) -> bytes:
         """Message of one sample, stamped as it says or otherwise."""
@@ -145,27 +143,7 @@ def velocity_messages() -> SampleMessages:
         covariance[..., 3, 3] = NO_ORIENTATION
         return {"v": sample["v_W"], "covariance": covariance}
 
-    return SampleMessages(template, numbers)
-
-
-def sensor_messages(kind: str, params: Any, environment: Any, prefix: str = "") -> SampleMessages:
-    """Messages of a sensor; a GNSS receiver's are its fixes.
-
-    Args:
-        kind: of :data:`quadsim.sensors.SENSORS`.
-        params: of the device.
-        environment: says the datum and the magnetic field.
-        prefix: of the vehicle's frames.
-    """
-    if kind == "imu":
-        return imu_messages(prefix + "imu_link", params.accel_variance(), params.gyro_variance())
-    if kind == "magnetometer":
-        return field_messages(prefix + "imu_link", params.variance(environment.field_W_T()))
-    if kind == "barometer":
-        return pressure_messages(prefix + "base_link", params.variance())
-    if kind == "rangefinder":
-        return range_messages(prefix + "range_link", params)
-    return fix_messages(prefix + "gps_link", environment.datum)
+    return SampleMessages(template, numbers, has_fix)
 
 
 def odometry_messages(child: str, stated: bool = False) -> SampleMessages:

@@ -16,6 +16,7 @@ BOOL = "std_msgs/msg/Bool"
 TWIST_STAMPED = "geometry_msgs/msg/TwistStamped"
 GEO_POINT = "geographic_msgs/msg/GeoPointStamped"
 SCAN = "sensor_msgs/msg/LaserScan"
+POINTS = "sensor_msgs/msg/PointCloud2"
 NUMBERS = "std_msgs/msg/Float64MultiArray"
 
 #: Before the name of an own sensor's topic, whose log time is the stamp of the sample.

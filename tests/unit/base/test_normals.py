@@ -36,17 +36,17 @@ def test_numbers_drawn_in_python_leave_the_generator_where_numpy_would():
 
 def test_rows_are_used_in_order_and_a_kept_state_goes_on():
     period_ns = 10_000_000
-    noise = WhiteNoise([[NoiseSource(stream(1, "quad", "gnss"), period_ns, 3)]])
+    noise = WhiteNoise([[[NoiseSource(stream(1, "quad", "gnss"), period_ns, 3)]]])
     wanted = stream(1, "quad", "gnss").standard_normal((300, 3))
     found, kept = [], None
     for tick in range(250):
         if tick == 130:
             kept = noise.keep()
         noise.draw(tick * period_ns, (tick + 1) * period_ns)
-        found.append(noise.white[0][0, noise.used[0, 0]].copy())
-        noise.used[0, 0] += 1
+        found.append(noise.white[0][0, 0, noise.used[0][0, 0]].copy())
+        noise.used[0][0, 0] += 1
     assert np.array_equal(found, wanted[:250])
     assert kept is not None
     noise.restore(kept)
     noise.draw(130 * period_ns, 130 * period_ns + BLOCK_NS)
-    assert np.array_equal(noise.white[0][0, noise.used[0, 0]], wanted[130])
+    assert np.array_equal(noise.white[0][0, 0, noise.used[0][0, 0]], wanted[130])

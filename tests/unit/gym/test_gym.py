@@ -91,17 +91,25 @@ def test_a_world_is_the_closed_loop():
     one = Vehicles(env.scenario, ["quad"], 1.0, 1.0)
     one.states[:] = worlds.states[1:]
     one.setups[:] = worlds.setups[1:]
-    sources = []
+    for own, other in zip(one.devices.values(), worlds._flight.devices, strict=True):
+        own[:] = other[1:]
+    kinds = []
     for k, every_ns in enumerate(worlds._every_ns[1]):
-        generator = stream(1, "quad", str(k))
-        state = generator.bit_generator.state
-        state["state"]["state"][:] = worlds._words[1, k]
-        generator.bit_generator.state = state
-        assert (words_of(generator) == worlds._words[1, k]).all()
-        sources.append(NoiseSource(generator, int(every_ns), worlds._flight.white[k].shape[2]))
-    noise = WhiteNoise([sources])
+        sources = []
+        for words in worlds._words[k][1]:
+            generator = stream(1, "quad", str(k))
+            state = generator.bit_generator.state
+            state["state"]["state"][:] = words
+            generator.bit_generator.state = state
+            assert (words_of(generator) == words).all()
+            sources.append(NoiseSource(generator, int(every_ns), worlds._noise[k].shape[3]))
+        kinds.append([sources])
+    noise = WhiteNoise(kinds)
     one._flight = one._flight._replace(
-        white=noise.white, used=noise.used, log=worlds._flight.log[1:]
+        white=noise.white[:-1],
+        wind=noise.white[-1][:, 0],
+        used=noise.used,
+        log=worlds._flight.log[1:],
     )
     one.noise = noise
     one._ticks = ticks(one._flight, one._until_ns)
@@ -111,8 +119,10 @@ def test_a_world_is_the_closed_loop():
         setpoint = worlds.states["setpoint"][1]
         one.states["setpoint"][0] = setpoint
         one.advance(k * 20_000_000, (k + 1) * 20_000_000)
-    for part in ("truth", "odometry", "inner", "vehicle", "imu", "gnss"):
+    for part in ("truth", "odometry", "inner", "vehicle"):
         assert one.states[part][0].tobytes() == worlds.states[part][1].tobytes()
+    for own, other in zip(one.devices.values(), worlds._flight.devices, strict=True):
+        assert own[0].tobytes() == other[1].tobytes()
 
 
 def test_the_rate_loop_gives_the_rates_that_are_asked_for():

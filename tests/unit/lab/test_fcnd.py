@@ -20,6 +20,7 @@ from quadsim.lab.reproduce import fcnd
 from quadsim.lab.reproduce.fcnd_figures import fcnd_picture, quantiles_over_seeds
 from quadsim.mission.items import Follow, items_from
 from quadsim.ros.graph.graph import describe
+from quadsim.sensors.imu import MODEL
 from quadsim.sim import closed_loop
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.scenario import load_scenario
@@ -101,8 +102,7 @@ def test_a_covariance_three_times_too_small_fails_the_ten():
         loop = ClosedLoop(
             replace(scenario, sensors={**scenario.sensors, "imu": louder}), vehicle=name
         )
-        loop.setup.accel_covariance[::4] = imu.accel_variance()
-        loop.setup.gyro_covariance[::4] = imu.gyro_variance()
+        loop.devices["imu"]["stated"] = MODEL.stated_covariance(imu, scenario.environment)
         logs.append(loop.fly())
     assert not all(judge_signal(c, logs).passed for c in scenario.criteria)
 

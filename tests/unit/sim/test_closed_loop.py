@@ -63,7 +63,7 @@ def imu_samples(scenario, ticks):
     found = []
     for _ in range(ticks):
         loop.tick()
-        found.append(loop.state["imu"]["sample"][0].tobytes())
+        found.append(loop.devices["imu"]["sample"][0].tobytes())
     return found
 
 

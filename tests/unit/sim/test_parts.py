@@ -244,6 +244,33 @@ def test_a_part_that_is_not_there_is_refused_when_the_scenario_is_read(tmp_path)
 # ---- parts that fail ----------------------------------------------------------------------------
 
 
+class Heard(Complementary):
+    """Keeps what it is handed of the range finder and the receiver."""
+
+    given: list = []  # noqa: RUF012
+
+    def range(self, stamp_ns, range_m, variance_m2):
+        self.given.append(("range", range_m, variance_m2))
+
+    def gnss_velocity(self, stamp_ns, v_W, covariance):
+        super().gnss_velocity(stamp_ns, v_W)
+        self.given.append(("velocity", *v_W, *np.ravel(covariance)))
+
+
+def test_an_own_estimator_is_handed_what_was_measured_alone():
+    """No echo and no fix are no messages, as for our filter in the loop."""
+    Heard.given.clear()
+    changes = {"sensors.rangefinder.range_max_m": 0.7, "sensors.gnss.first_fix_s": 1.0}
+    flown = quadsim.Simulation("hover", duration_s=8.0, estimator=Heard, changes=changes)
+    flown.run()
+    samples = flown.samples("rangefinder")["range_m"]
+    assert np.isinf(samples).any()
+    assert np.isnan(flown.samples("gnss")["p_W"]).any()
+    ranges = [given[1] for given in Heard.given if given[0] == "range"]
+    assert ranges == samples[np.isfinite(samples)].tolist()
+    assert np.isfinite([number for given in Heard.given for number in given[1:]]).all()
+
+
 class BadController(Geometric):
     def update(self, now):
         if now.time_s > 6.0:

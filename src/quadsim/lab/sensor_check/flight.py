@@ -70,7 +70,7 @@ class _Watched(ClosedLoop):
         super().tick()
         period_ns = int(self.setup.imu_period_ns)
         for kind, late_ns in self.late_ns.items():
-            box = self.state[kind]["outbox"][0]
+            box = self.devices[kind]["outbox"][0]
             rows = (int(box.first) + np.arange(int(box.count))) % len(box.arrival_ns)
             # it is published with the first IMU stamp at which it has arrived
             published_ns = -(-box.arrival_ns[rows] // period_ns) * period_ns

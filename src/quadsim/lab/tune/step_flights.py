@@ -111,9 +111,7 @@ class StepFlight(ClosedLoop):
         super().__init__(scenario)
         self._take_off()
         self._taken_off = self.manager
-        self._kept = self._states.copy()
-        self._kept_ns = self.stamp_ns
-        self._kept_noise = self._vehicles.noise.keep()
+        self._kept, self._kept_ns = self._vehicles.keep(), self.stamp_ns
 
     def _take_off(self) -> None:
         while self.stamp_ns < TAKEOFF_S * 1e9:
@@ -131,14 +129,13 @@ class StepFlight(ClosedLoop):
 
     def _restore(self, autopilot: AutopilotParams) -> None:
         """Back to the hover after take-off, with other gains."""
-        self._states[:] = self._kept
+        self._vehicles.restore(self._kept)
         self.stamp_ns = self._kept_ns
-        self._vehicles.noise.restore(self._kept_noise)
         self.setup["autopilot"] = pack(autopilot)
         self.events = []
         self._crash_ns = self._lost = 0
         self._battery_ns = self.stamp_ns
-        self._ranges = int(self.state["rangefinder"]["count"][0])
+        self._ranges = int(self.devices["rangefinder"]["count"].sum())
 
     def respond(self, autopilot: AutopilotParams, axes: Sequence[str]) -> list[Response] | None:
         """Fly steps one after the other; None where the vehicle is lost.

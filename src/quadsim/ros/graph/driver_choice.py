@@ -16,16 +16,11 @@ from quadsim.drivers.driver import Driver, DriverTopic, load_driver
 from quadsim.ros.graph.options import SIM
 from quadsim.ros.graph.vehicles import frame_prefix
 from quadsim.ros.runtime.packages import is_installed, lost
-from quadsim.sensors import DEVICES
+from quadsim.sensors import PUBLISHING, TABLE
 
 #: Executables whose topics a driver can give, and those topics; of a lidar's one is enough.
 GIVEN_BY: Mapping[str, tuple[str, ...]] = {
-    "imu": ("imu/data_raw",),
-    "gnss": ("gps/fix", "gps/vel"),
-    "magnetometer": ("imu/mag",),
-    "barometer": ("imu/static_pressure",),
-    "rangefinder": ("range/down",),
-    "lidar": ("scan", "points"),
+    **{kind: tuple(topic.name for topic in TABLE[kind].topics) for kind in PUBLISHING},
     "estimator": ("odometry/filtered",),
 }
 #: What our nodes publish beside those that a driver file could name too.
@@ -38,7 +33,7 @@ ALSO_BY: Mapping[str, tuple[str, ...]] = {
 #: among them, as a driver's vehicle has one.
 SOFTWARE = ("estimator", "autopilot")
 #: What a real device or another program may stand in for.
-REPLACEABLE = (*DEVICES, "estimator", "autopilot", "mixer", "dynamics")
+REPLACEABLE = (*PUBLISHING, "estimator", "autopilot", "mixer", "dynamics")
 #: Forms of a pose from outside, and the estimator's parameter ``external_pose_type`` for them.
 EXTERNAL = {
     "external/pose_stamped": "pose",
@@ -197,7 +192,7 @@ def choose(chain: str, available: Collection[str] = REPLACEABLE) -> Drivers:
     passed = _passed(entries, nodes, givers)
     without = next((entry.without for entry in entries if entry.name == SIM), frozenset())
     chosen = Drivers(nodes, passed, tuple(e for e in entries if e.name != SIM), without)
-    lonely = [kind for kind in DEVICES if kind in nodes]
+    lonely = [kind for kind in PUBLISHING if kind in nodes]
     if lonely and "dynamics" not in nodes | without and not chosen.gives("ground_truth/odom"):
         raise InputError(
             f"drivers: {chain}: {', '.join(lonely)} simulated without a truth; let sim have"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from quadsim.ros.messages.scans import LEVEL_FRAME, MOUNTED_LEVEL_FRAME, CloudWriter, ScanWriter
 from quadsim.ros.parts.ray_sensor import Carrier
-from quadsim.ros.parts.scene_params import DeclaredScene
 from quadsim.ros.parts.sensor import Messages, SensorKind, SensorNode
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import entry_points
@@ -39,7 +38,6 @@ LIDAR = SensorKind(
     lidar_messages,
     needed=False,
     fixed=("channels",),
-    scene=DeclaredScene,
     platform=Carrier,
 )
 

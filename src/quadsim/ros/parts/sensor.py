@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rclpy.context import Context
 
@@ -30,9 +30,11 @@ from quadsim.ros.runtime.resets import Resets
 from quadsim.ros.runtime.topics import Topic
 from quadsim.sensors.device_file import read_device
 from quadsim.sensors.faults import FaultParams, fault_changes, faults_from_text
-from quadsim.sensors.model import SensorModel, SimulatedSensor
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import EMPTY_SCENE, Scene
+
+if TYPE_CHECKING:
+    from quadsim.ros.parts.scene_params import DeclaredScene
 
 FAULTS = "faults"
 #: Gives the message of a sample, as bytes or as an object; None publishes nothing.
@@ -43,19 +45,10 @@ Messages = Sequence[tuple[Topic, Write]]
 Health = tuple[int, str, dict[str, Any]]
 
 
-class Scenes(Protocol):
-    """What rays meet by a node's parameters, and by what is spawned."""
+def _declared_scene(node: QuadsimNode) -> DeclaredScene:
+    from quadsim.ros.parts.scene_params import DeclaredScene
 
-    def __call__(self, changed: Mapping[str, Any]) -> Scene:
-        """The scene by parameters that change and those that the node has."""
-        ...
-
-    def hear_spawned(self, changed: Callable[[], None]) -> None:
-        """Listen to what is spawned, and say when that changes."""
-
-    def with_spawned(self, scene: Scene) -> Scene:
-        """A scene with all that is spawned."""
-        ...
+    return DeclaredScene(node)
 
 
 @dataclass(frozen=True)
@@ -72,7 +65,6 @@ class SensorKind:
             the parameters have changed, always with the same topics.
         needed: whether the graph is incomplete while nobody listens.
         fixed: parameters that change with a restart only.
-        scene: declares the parameters of the scene and gives what makes it, where rays need one.
         platform: makes what carries the sensor, see :mod:`quadsim.ros.parts.ray_sensor`; None is
             the simulated vehicle.
         health: what it reports of the last sample, beside gaps.
@@ -86,29 +78,12 @@ class SensorKind:
     messages: Callable[[SensorNode], Messages]
     needed: bool = True
     fixed: tuple[str, ...] = ()
-    scene: Callable[[QuadsimNode], Scenes] | None = None
     platform: Callable[[SensorNode], Any] | None = None
     health: Callable[[SensorNode], Health] | None = None
 
     def make(self, context: Context, **kwargs: Any) -> SensorNode:
         """Make the node in a context; keyword arguments as of :class:`QuadsimNode`."""
         return SensorNode(self, context=context, **kwargs)
-
-
-def sensor_kind(
-    model: SensorModel,
-    device: str,
-    messages: Callable[[SensorNode], Messages],
-    **more: Any,
-) -> SensorKind:
-    """The kind of a sensor model; further arguments as of :class:`SensorKind`."""
-
-    def simulate(*args: Any) -> SimulatedSensor:
-        return SimulatedSensor(model, *args)
-
-    return SensorKind(
-        model.name, device, model.params_type, model.needs, simulate, messages, **more
-    )
 
 
 def read_faults(text: str, begin_s: float) -> tuple[list[FaultParams], list[tuple[int, str]]]:
@@ -146,7 +121,7 @@ class SensorNode(QuadsimNode):
             self, "seed", 1, "of all randomness; each sensor has its own stream", ON_RESET, ge=0
         )
         self.needs = kind.needs(self.params)
-        self._scenes = kind.scene(self) if kind.scene and "scene" in self.needs else None
+        self._scenes = _declared_scene(self) if "scene" in self.needs else None
         self.scene = self._still = self._scenes({}) if self._scenes else EMPTY_SCENE
         self.sensor = self._simulate(self.params, self.environment, self.scene, {})
         self.truth = new_record(KINEMATICS)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import gc
 from importlib import import_module
 
-NODES = (
-    "dynamics", "imu", "gnss", "magnetometer", "barometer", "rangefinder", "lidar",
-    "estimator", "autopilot", "mixer", "recorder",
-)  # fmt: skip
+from quadsim.ros.nodes import node_module
+from quadsim.sensors import PUBLISHING
+
+NODES = ("dynamics", *PUBLISHING, "estimator", "autopilot", "mixer", "recorder")
 
 
 def preload() -> None:
@@ -19,7 +19,7 @@ def preload() -> None:
     gc.disable()  # nothing that is imported is garbage, and each collection would walk over it
     import_module("quadsim.ros.runtime.runtime")  # first, as it imports rclpy itself
     for module in NODES:
-        import_module(f"quadsim.ros.nodes.{module}")
+        node_module(module)
     from rclpy.type_support import check_for_type_support
 
     from quadsim.precompile import precompile_nodes

@@ -15,7 +15,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from importlib import import_module
 from multiprocessing.connection import wait
 from multiprocessing.forkserver import ensure_running
 from multiprocessing.process import BaseProcess
@@ -23,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from quadsim.base.errors import FlightError
 from quadsim.base.python_processes import outside_working_folder
+from quadsim.ros.nodes import node_module
+from quadsim.sensors import TABLE
 
 if TYPE_CHECKING:  # what describes the graph takes long to import, and the server can start before
     from quadsim.ros.graph.graph import NodeSpec
@@ -30,7 +31,7 @@ if TYPE_CHECKING:  # what describes the graph takes long to import, and the serv
 PRELOAD = "quadsim.ros.runtime.preload"
 
 #: Nodes outside of the loop of control, or of few samples: their processes let others finish.
-PATIENT = {"recorder", "gnss", "magnetometer", "barometer", "rangefinder", "lidar"}
+PATIENT = {"recorder", *TABLE} - {"imu"}
 
 #: Time for a clean stop, s; after it the process is killed.
 STOP_S = 5.0
@@ -47,7 +48,7 @@ def _set_title(title: str) -> None:
 
 def maker(spec: NodeSpec) -> Any:
     """What makes a node, given a context."""
-    make = import_module(f"quadsim.ros.nodes.{spec.executable}").make
+    make = node_module(spec.executable).make
     arguments = [part for pair in spec.remappings for part in ("-r", ":=".join(pair))]
     if spec.name:
         arguments += ["-r", f"__node:={spec.name}"]

@@ -12,6 +12,7 @@ from rclpy.qos import QoSProfile
 
 from quadsim.base.errors import InputError
 from quadsim.ros.runtime import qos
+from quadsim.sensors import PUBLISHING, TABLE
 
 
 @dataclass(frozen=True)
@@ -83,9 +84,8 @@ DATUM = _latched("/datum", "sensor_msgs/msg/NavSatFix", "dynamics", "gazebo_adap
 DIAGNOSTICS = _topic(
     "/diagnostics",
     "diagnostic_msgs/msg/DiagnosticArray",
-    "dynamics", "imu", "gnss", "magnetometer", "barometer", "rangefinder", "lidar",
-    "estimator", "autopilot", "mixer", "recorder", "description", "gazebo_adapter", "gazebo_view",
-    "guard", "swarm",
+    "dynamics", *PUBLISHING, "estimator", "autopilot", "mixer", "recorder", "description",
+    "gazebo_adapter", "gazebo_view", "guard", "swarm",
 )  # fmt: skip
 TRUTH = _fast("ground_truth/odom", "nav_msgs/msg/Odometry", "dynamics", "gazebo_adapter", "swarm")
 ACCEL = _fast("ground_truth/accel", "geometry_msgs/msg/AccelStamped", "dynamics")
@@ -103,17 +103,21 @@ EVENTS = _topic(
     "dynamics", "autopilot", "mixer", "guard", "swarm", "gazebo_view", profile=qos.EVENTS,
 )  # fmt: skip
 BATTERY = _topic("battery_state", "sensor_msgs/msg/BatteryState", "dynamics")
-IMU_RAW = _sensor("imu/data_raw", "sensor_msgs/msg/Imu", "imu")
+#: Of the sensors. A lidar publishes one of its two, so a graph is complete without; few are kept,
+#: as they are large.
+SENSORS = {
+    topic.name: (
+        _topic(topic.name, topic.type_name, wanted=qos.best_effort(qos.RELIABLE))
+        if kind == "lidar"
+        else _sensor(topic.name, topic.type_name, kind)
+    )
+    for kind, entry in TABLE.items()
+    for topic in entry.topics
+}
+IMU_RAW, SCAN, POINTS = SENSORS["imu/data_raw"], SENSORS["scan"], SENSORS["points"]
 IMU = _sensor("imu/data", "sensor_msgs/msg/Imu", "estimator")
-MAGNETIC_FIELD = _sensor("imu/mag", "sensor_msgs/msg/MagneticField", "magnetometer")
-PRESSURE = _sensor("imu/static_pressure", "sensor_msgs/msg/FluidPressure", "barometer")
-GPS_FIX = _sensor("gps/fix", "sensor_msgs/msg/NavSatFix", "gnss")
-GPS_VELOCITY = _sensor("gps/vel", "geometry_msgs/msg/TwistWithCovarianceStamped", "gnss")
-RANGE = _sensor("range/down", "sensor_msgs/msg/Range", "rangefinder")
-# a lidar publishes one of these, so a graph is complete without; few are kept, as they are large
-_seen = partial(_topic, wanted=qos.best_effort(qos.RELIABLE))
-SCAN = _seen("scan", "sensor_msgs/msg/LaserScan")
-POINTS = _seen("points", "sensor_msgs/msg/PointCloud2")
+MAGNETIC_FIELD, PRESSURE = SENSORS["imu/mag"], SENSORS["imu/static_pressure"]
+GPS_FIX, GPS_VELOCITY, RANGE = SENSORS["gps/fix"], SENSORS["gps/vel"], SENSORS["range/down"]
 ODOMETRY = _fast("odometry/filtered", "nav_msgs/msg/Odometry", "estimator", "swarm")
 # the same at the rate of the position loop; within the graph, in no bag
 ODOMETRY_SAMPLED = _fast("odometry/sampled", "nav_msgs/msg/Odometry", "estimator")
@@ -193,7 +197,7 @@ CAMERA_INFO = _camera("camera/camera_info", "sensor_msgs/msg/CameraInfo")
 WORLD_TOPICS = (CLOCK, DATUM, DIAGNOSTICS, WIND_INPUT, OBSTACLES)
 VEHICLE_TOPICS = (
     TRUTH, ACCEL, LOAD, MOTOR_SPEED, WIND, EXTERNAL_WRENCH, CONTACT, EVENTS, BATTERY,
-    IMU_RAW, IMU, MAGNETIC_FIELD, PRESSURE, GPS_FIX, GPS_VELOCITY, RANGE, SCAN, POINTS,
+    *SENSORS.values(), IMU,
     EXTERNAL_POSE, EXTERNAL_POSE_STAMPED, EXTERNAL_ODOMETRY, LANDED,
     ODOMETRY, BLIND_ODOMETRY, AUTOPILOT_ODOMETRY,
     COMMAND_POSE, COMMAND_VELOCITY, COMMAND_SAFE, COMMAND_TRAJECTORY, COMMAND_ATTITUDE,

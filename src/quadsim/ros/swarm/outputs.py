@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from quadsim.ros.graph.vehicles import frame_prefix
 from quadsim.ros.messages.transforms import WorldTransforms
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.topics import Topic, full_name
+from quadsim.sensors import SENSORS, TABLE
 from quadsim.sensors.error_terms import due
 from quadsim.sim.scenario import Scenario
 from quadsim.sim.swarm import Swarm
@@ -21,19 +23,6 @@ from quadsim.wire.encode import Template, VehicleTemplates
 from quadsim.wire.samples import SampleMessages, motion_columns
 
 REFERENCE_PERIOD_NS = 100_000_000
-#: Kinds of sensors whose samples are published together, and their topics.
-SENSOR_TOPICS: dict[str, Topic] = {
-    "imu": topics.IMU_RAW,
-    "magnetometer": topics.MAGNETIC_FIELD,
-    "barometer": topics.PRESSURE,
-    "rangefinder": topics.RANGE,
-}
-
-
-def _messages_of(scenario: Scenario, kind: str, prefix: str) -> SampleMessages:
-    """Messages of a sensor, with its frame and the covariances of its device."""
-    params, environment = scenario.sensors[kind], scenario.environment
-    return samples.sensor_messages(kind, params, environment, prefix)
 
 
 class VehiclesTopic:
@@ -100,22 +89,16 @@ class SwarmOutputs:
         self._estimate = VehiclesTopic(node, namespaces, topics.ODOMETRY, motions)
         self._reference = VehiclesTopic(node, namespaces, topics.REFERENCE, references)
         self._estimated_ns = np.zeros(len(namespaces), np.int64)
-        wanted = {"estimates": (), "imu": ("imu",), "all": tuple(SENSOR_TOPICS)}[level]
+        wanted = {"estimates": (), "imu": ("imu",), "all": tuple(scenario.sensors)}[level]
         self._sensors = {
-            kind: VehiclesTopic(node, namespaces, SENSOR_TOPICS[kind])
+            kind: [
+                VehiclesTopic(node, namespaces, topics.SENSORS[topic.name])
+                for topic in TABLE[kind].topics
+            ]
             for kind in wanted
-            if kind in scenario.sensors
         }
-        self._numbers: dict[str, Callable[[Any], dict[str, Any]]] = {}
+        self._messages: dict[str, list[SampleMessages]] = {}
         self._prefixes = [frame_prefix(name) for name in namespaces]
-        self._fixes: list[Any] = []
-        self._fix_count = 0
-        if level == "all" and "gnss" in scenario.sensors:
-            self._velocity_messages = samples.velocity_messages()
-            self._fixes, self._velocities = (
-                [node.offer(topic, full_name(name, topic.name)) for name in namespaces]
-                for topic in (topics.GPS_FIX, topics.GPS_VELOCITY)
-            )
         self.begin(scenario)
 
     def begin(self, scenario: Scenario) -> None:
@@ -123,20 +106,21 @@ class SwarmOutputs:
 
         Kinds that the first scenario lacked have no topic, those that this one lacks are silent.
         """
-        for kind, batch in self._sensors.items():
-            if kind in scenario.sensors:
-                messages = [_messages_of(scenario, kind, prefix) for prefix in self._prefixes]
-                self._numbers[kind] = messages[0].numbers
-                batch.begin([one.template for one in messages])
-        self._fix_messages = [
-            _messages_of(scenario, "gnss", prefix) for prefix in self._prefixes[: len(self._fixes)]
-        ]
+        for kind in self._sensors.keys() & scenario.sensors.keys():
+            params, environment = scenario.sensors[kind], scenario.environment
+            made = [
+                [messages for _, messages in SENSORS[kind].outputs(params, environment, prefix)]
+                for prefix in self._prefixes
+            ]
+            self._messages[kind] = made[0]
+            for batch, *of_each in zip(self._sensors[kind], *made, strict=True):
+                batch.begin([messages.template for messages in of_each])
 
     @property
     def count(self) -> int:
         """Messages so far."""
-        batches = (self._truth, self._estimate, self._reference, *self._sensors.values())
-        return sum(batch.count for batch in batches) + self._fix_count
+        batches = (self._truth, self._estimate, self._reference, *chain(*self._sensors.values()))
+        return sum(batch.count for batch in batches)
 
     def wish(self, swarm: Swarm, before_ns: int, begun_ns: int) -> None:
         """Publish where vehicles are, and missions want them, of a tick decided, when it is due.
@@ -165,11 +149,14 @@ class SwarmOutputs:
 
     def publish(self, swarm: Swarm, begun_ns: int) -> None:
         """Publish what the vehicles' logs hold, stamped from when they began."""
-        for kind, batch in self._sensors.items():
+        for kind, batches in self._sensors.items():
             vehicles, rows = swarm.published(kind)
-            batch.publish(vehicles, rows["stamp_ns"] + begun_ns, **self._numbers[kind](rows))
-        if self._fixes:
-            self._publish_fixes(swarm, begun_ns)
+            for batch, messages in zip(batches, self._messages[kind], strict=True):
+                there = messages.chosen(rows)
+                chosen = rows[there]
+                batch.publish(
+                    vehicles[there], chosen["stamp_ns"] + begun_ns, **messages.numbers(chosen)
+                )
         vehicles, rows = swarm.logged()
         self._truth.publish(vehicles, rows["stamp_ns"] + begun_ns, **motion_columns(rows))
         new_ns = rows["estimate"]["stamp_ns"] + begun_ns
@@ -180,15 +167,3 @@ class SwarmOutputs:
         self._estimate.publish(
             vehicles[known], new_ns[known], **motion_columns(estimates, stated=True)
         )
-
-    def _publish_fixes(self, swarm: Swarm, begun_ns: int) -> None:
-        """Publish fixes one by one: they are few, and each asks for the datum."""
-        vehicles, rows = swarm.published("gnss")
-        for i, sample in zip(vehicles.tolist(), rows, strict=True):
-            stamp_ns = int(sample["stamp_ns"]) + begun_ns
-            if samples.has_fix(sample):
-                payload = self._velocity_messages.payload(sample, stamp_ns)
-                self._velocities[i].publish(payload)
-                self._fix_count += 1
-            self._fixes[i].publish(self._fix_messages[i].payload(sample, stamp_ns))
-            self._fix_count += 1
