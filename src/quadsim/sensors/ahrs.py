@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from quadsim.geometry.vector import scale, store, vec3
 from quadsim.sensors.error_terms import DeliveredParams
 from quadsim.sensors.model import Reading, SensorModel
 from quadsim.sensors.slot import SensorWorld, Slot
+from quadsim.world.environment import EnvironmentParams
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,15 @@ def ahrs_step(
     store(slot.sample.q_WB, normalize(multiply(exp(vec3(state.error_W)), quat(true.q_WB))))
 
 
+def told_of_ahrs(device: AhrsParams, _: EnvironmentParams) -> dict[str, Any]:
+    """What an installer tells the estimator of it."""
+    return {
+        "gps_ins.attitude_sigma_rad": math.radians(device.attitude_sigma_deg),
+        # held for T, an error has the density of one that is correlated over T/2
+        "gps_ins.attitude_correlation_s": 0.5 * max(device.redraw_s, 1.0 / device.rate_hz),
+    }
+
+
 MODEL = SensorModel(
     "ahrs",
     AhrsSlot,
@@ -83,4 +93,5 @@ MODEL = SensorModel(
     ahrs_step,
     readings=(Reading("external_attitude", linear=True),),
     only_for="gps_ins",
+    told=told_of_ahrs,
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from quadsim.sensors.error_terms import (
 from quadsim.sensors.model import Reading, SensorModel, read_out
 from quadsim.sensors.slot import SensorWorld, Slot
 from quadsim.wire.samples import pressure_messages
-from quadsim.world.air.atmosphere import air_pressure, density_at
+from quadsim.world.air.atmosphere import air_pressure, density_at, pressure_at, pressure_slope
 from quadsim.world.environment import EnvironmentParams
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
@@ -156,6 +156,13 @@ def barometer_step(
     sample.pressure_pa = min(max(reading, device.range_min_pa), device.range_max_pa)
 
 
+def told_of_barometer(device: BarometerParams, environment: EnvironmentParams) -> dict[str, Any]:
+    """What an installer tells the estimator of it."""
+    height_m = environment.datum.height_m
+    slope = abs(pressure_slope(pressure_at(height_m), height_m))
+    return {"noise.pressure_walk": device.bias_walk * slope}
+
+
 MODEL = SensorModel(
     "barometer",
     BarometerSlot,
@@ -166,4 +173,5 @@ MODEL = SensorModel(
     readings=(Reading("pressure"),),
     stated=lambda params, _: ([params.variance()],),
     messages=(lambda frame, params, _: pressure_messages(frame, params.variance()),),
+    told=told_of_barometer,
 )

@@ -37,6 +37,7 @@ from quadsim.sensors.error_terms import (
 from quadsim.sensors.model import Reading, SensorModel
 from quadsim.sensors.slot import SensorWorld, Slot
 from quadsim.wire.samples import fix_messages, has_fix, velocity_messages
+from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import Scene, cast_ray
 
 #: One bit for each in an int64.
@@ -366,6 +367,16 @@ def fix_health(params: GnssParams, sample: Any) -> tuple[int, str, dict[str, Any
     return int(not fix), "running" if fix else "no fix", values
 
 
+def told_of_gnss(gnss: GnssParams, _: EnvironmentParams) -> dict[str, Any]:
+    """What an installer tells the estimator of it."""
+    return {
+        "mount.antenna_position_B_m": gnss.position_B_m,
+        "start.gnss_time_s": 0.0,  # a simulated receiver stamps its fixes exactly
+        "noise.gnss_correlated_share": gnss.correlated_share,
+        "noise.gnss_correlation_s": gnss.correlation_time_s,
+    }
+
+
 MODEL = SensorModel(
     "gnss",
     GnssSlot,
@@ -383,4 +394,5 @@ MODEL = SensorModel(
         lambda *_: velocity_messages(),
     ),
     health=fix_health,
+    told=told_of_gnss,
 )

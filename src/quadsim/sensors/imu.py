@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,9 @@ from quadsim.sensors.vibration import VibrationParams, VibrationState, start_vib
 from quadsim.wire.samples import imu_messages
 from quadsim.world.earth.gravity import gravity_at
 from quadsim.world.environment import EnvironmentParams
+
+#: Least deviations of biases at the start: a filter that is certain of one never learns it.
+LEAST_GYRO_BIAS_RADPS, LEAST_ACCEL_BIAS_MPS2 = 1e-4, 1e-3
 
 
 @kernel
@@ -426,6 +429,35 @@ def needs_of_imu(params: ImuParams) -> frozenset[str]:
     return frozenset(name for name, is_wanted in wanted.items() if is_wanted)
 
 
+def told_of_imu(imu: ImuParams, environment: EnvironmentParams) -> dict[str, Any]:
+    """What an installer tells the estimator of it."""
+    gravity_mps2 = environment.gravity_and_gradient()[0]
+    # in hover errors of scale and axes are a bias: of an axis that lies anywhere to gravity
+    axes = math.sqrt(
+        (np.square(imu.accel_scale_sigma) + 2.0 * np.square(imu.accel_cross_axis_sigma)) / 3.0
+    )
+    accel_bias_mps2 = math.hypot(
+        imu.accel_turn_on_sigma, max(imu.accel_instability), axes * gravity_mps2
+    )
+    gyro_bias_radps = math.hypot(
+        imu.gyro_turn_on_sigma,
+        max(imu.gyro_instability),
+        max(map(abs, imu.gyro_g_sensitivity)) * gravity_mps2,
+    )
+    return {
+        "mount.imu_position_B_m": imu.position_B_m,
+        "mount.imu_roll_pitch_yaw_deg": imu.rotation_deg,
+        "noise.gyro_scale": imu.gyro_scale_sigma,
+        "noise.gyro_axes": imu.gyro_cross_axis_sigma,
+        "noise.accel_scale": imu.accel_scale_sigma,
+        "noise.accel_axes": imu.accel_cross_axis_sigma,
+        "noise.gyro_bias_walk": imu.bias_walk_density("gyro"),
+        "noise.accel_bias_walk": imu.bias_walk_density("accel"),
+        "start.gyro_bias_radps": max(gyro_bias_radps, LEAST_GYRO_BIAS_RADPS),
+        "start.accel_bias_mps2": max(accel_bias_mps2, LEAST_ACCEL_BIAS_MPS2),
+    }
+
+
 MODEL = SensorModel(
     "imu",
     ImuSlot,
@@ -442,4 +474,5 @@ MODEL = SensorModel(
         ),
     ),
     fixed=("rate_hz",),
+    told=told_of_imu,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,11 @@ from quadsim.sensors.error_terms import (
 from quadsim.sensors.model import Reading, SensorModel, read_out
 from quadsim.sensors.slot import SensorWorld, Slot
 from quadsim.wire.samples import field_messages
+from quadsim.world.earth.magnetic import FIELD_SIGMA_T
+from quadsim.world.environment import EnvironmentParams
 
+#: Least deviation of the vertical part of a field without white noise.
+LEAST_FIELD_SIGMA_T = 5e-9
 ZERO: Vec3 = (0.0, 0.0, 0.0)
 Vec6 = tuple[float, float, float, float, float, float]
 
@@ -183,6 +187,28 @@ def magnetometer_step(
         sample.m_S[i] = read_out(reading, device.step_T, device.range_T)
 
 
+def told_of_magnetometer(
+    device: MagnetometerParams, environment: EnvironmentParams
+) -> dict[str, Any]:
+    """What an installer tells the estimator of it."""
+    field_W_T = environment.field_W_T()
+    constant = device.constant_variance(field_W_T)
+    stated = float(np.mean(device.variance(field_W_T)))
+    turned = device.turned_variance(field_W_T)
+    white = stated - constant - turned
+    return {
+        "noise.field_sigma_T": max(math.sqrt(max(white, 0.0)), LEAST_FIELD_SIGMA_T),
+        # a fixed field is what the scenario says, and no model's
+        "start.field_T": FIELD_SIGMA_T if environment.magnetic_field == "model" else 0.0,
+        "start.field_bias_T": device.turn_on_sigma_T,
+        "noise.field_scale": device.scale_sigma,
+        "noise.field_axes": device.cross_axis_sigma,
+        "noise.field_bias_walk": max(device.bias_walk),
+        "noise.field_lasting_share": constant / stated if stated > 0.0 else 0.0,
+        "noise.field_turned_share": turned / stated if stated > 0.0 else 0.0,
+    }
+
+
 MODEL = SensorModel(
     "magnetometer",
     MagnetometerSlot,
@@ -197,4 +223,5 @@ MODEL = SensorModel(
             frame, params.variance(environment.field_W_T())
         ),
     ),
+    told=told_of_magnetometer,
 )

@@ -38,6 +38,11 @@ def nothing_more(params: Any) -> frozenset[str]:
     return frozenset()
 
 
+def nothing_told(params: Any, environment: EnvironmentParams) -> dict[str, Any]:
+    """A sensor of which the estimator knows nothing but its messages."""
+    return {}
+
+
 def nothing_stated(params: Any, environment: EnvironmentParams) -> tuple[ArrayLike, ...]:
     """A sensor of which each sample states its variance, or that states none."""
     return ()
@@ -86,6 +91,8 @@ class SensorModel:
             the pose and velocity that all have.
         readings: what filters take of a sample.
         stated: variances of each sample by parameters and environment: (n,) of each quantity.
+        told: keys of the estimator's parameters that an installer knows of a device: where it sits,
+            and what its file says of errors that messages do not state.
         only_for: the filter for which alone it flies; empty: for all.
         messages: for each topic of the table what makes its messages, by frame, parameters and
             environment.
@@ -104,6 +111,7 @@ class SensorModel:
     needs: Callable[[Any], frozenset[str]] = nothing_more
     readings: tuple[Reading, ...] = ()
     stated: Callable[[Any, EnvironmentParams], tuple[ArrayLike, ...]] = nothing_stated
+    told: Callable[[Any, EnvironmentParams], dict[str, Any]] = nothing_told
     only_for: str = ""
     messages: tuple[Callable[[str, Any, EnvironmentParams], SampleMessages], ...] = ()
     health: Callable[[Any, Any], tuple[int, str, dict[str, Any]]] | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,7 @@ from quadsim.sensors.error_terms import (
 from quadsim.sensors.model import Reading, SensorModel, read_out
 from quadsim.sensors.slot import SensorWorld, Slot
 from quadsim.wire.samples import range_messages
+from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import cast_ray
 
 
@@ -241,6 +242,16 @@ def rangefinder_step(
     sample.variance_m2 = echo_variance(device, sample.range_m)
 
 
+def told_of_rangefinder(device: RangefinderParams, _: EnvironmentParams) -> dict[str, Any]:
+    """What an installer tells the estimator of it."""
+    return {
+        "mount.rangefinder_position_B_m": device.position_B_m,
+        "mount.rangefinder_beam_deg": device.field_of_view_deg if device.rays > 1 else 0.0,
+        "noise.range_offset_m": device.turn_on_sigma_m,
+        "noise.range_scale": device.scale_sigma,
+    }
+
+
 MODEL = SensorModel(
     "rangefinder",
     RangefinderSlot,
@@ -251,4 +262,5 @@ MODEL = SensorModel(
     readings=(Reading("range", variance="variances", absent=np.isinf),),
     messages=(lambda frame, params, _: range_messages(frame, params),),
     carried=True,
+    told=told_of_rangefinder,
 )

@@ -18,21 +18,14 @@ from quadsim.base.elementary import atan2, cos, sin
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Spec, Vec3
 from quadsim.control.airframe import AirframeParams
-from quadsim.estimation.eskf.heights import pressure_slope
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.geometry.rotation import from_euler as quaternion_of
 from quadsim.geometry.rotation import multiply, to_euler
+from quadsim.sensors import SENSORS
 from quadsim.sensors.error_terms import SensorParams
-from quadsim.world.air.atmosphere import pressure_at
-from quadsim.world.earth.magnetic import FIELD_SIGMA_T
 from quadsim.world.environment import EnvironmentParams
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
-
-#: Least deviations of biases at the start: a filter that is certain of one never learns it.
-LEAST_GYRO_BIAS_RADPS, LEAST_ACCEL_BIAS_MPS2 = 1e-4, 1e-3
-#: And of the vertical part of a field without white noise.
-LEAST_FIELD_SIGMA_T = 5e-9
 
 
 @dataclass(frozen=True)
@@ -128,9 +121,9 @@ def as_installed(
                 f"{where}: believed.{name}: the estimator's {key} is set as well; leave one of them"
             )
     found = _of_world(environment, flat_ground)
-    for kind, of_device in _OF_DEVICES.items():
-        if kind in sensors:
-            found |= of_device(sensors[kind], environment)
+    for kind, params in sensors.items():
+        if kind in SENSORS:
+            found |= SENSORS[kind].told(params, environment)
     _mistake(found, believed)
     told: EstimatorParams = _with(estimator, {k: v for k, v in found.items() if k not in given})
     return told
@@ -220,92 +213,3 @@ def _turned(rotation_deg: Vec3, error_deg: Vec3) -> Vec3:
     mount = quaternion_of(*np.radians(rotation_deg).tolist())
     angles = to_euler(multiply(quaternion_of(roll, pitch, yaw), mount))
     return (math.degrees(angles[0]), math.degrees(angles[1]), math.degrees(angles[2]))
-
-
-def _of_imu(imu: Any, environment: EnvironmentParams) -> dict[str, Any]:
-    gravity_mps2 = environment.gravity_and_gradient()[0]
-    # in hover errors of scale and axes are a bias: of an axis that lies anywhere to gravity
-    axes = math.sqrt(
-        (np.square(imu.accel_scale_sigma) + 2.0 * np.square(imu.accel_cross_axis_sigma)) / 3.0
-    )
-    accel_bias_mps2 = math.hypot(
-        imu.accel_turn_on_sigma, max(imu.accel_instability), axes * gravity_mps2
-    )
-    gyro_bias_radps = math.hypot(
-        imu.gyro_turn_on_sigma,
-        max(imu.gyro_instability),
-        max(map(abs, imu.gyro_g_sensitivity)) * gravity_mps2,
-    )
-    return {
-        "mount.imu_position_B_m": imu.position_B_m,
-        "mount.imu_roll_pitch_yaw_deg": imu.rotation_deg,
-        "noise.gyro_scale": imu.gyro_scale_sigma,
-        "noise.gyro_axes": imu.gyro_cross_axis_sigma,
-        "noise.accel_scale": imu.accel_scale_sigma,
-        "noise.accel_axes": imu.accel_cross_axis_sigma,
-        "noise.gyro_bias_walk": imu.bias_walk_density("gyro"),
-        "noise.accel_bias_walk": imu.bias_walk_density("accel"),
-        "start.gyro_bias_radps": max(gyro_bias_radps, LEAST_GYRO_BIAS_RADPS),
-        "start.accel_bias_mps2": max(accel_bias_mps2, LEAST_ACCEL_BIAS_MPS2),
-    }
-
-
-def _of_gnss(gnss: Any, environment: EnvironmentParams) -> dict[str, Any]:
-    return {
-        "mount.antenna_position_B_m": gnss.position_B_m,
-        "start.gnss_time_s": 0.0,  # a simulated receiver stamps its fixes exactly
-        "noise.gnss_correlated_share": gnss.correlated_share,
-        "noise.gnss_correlation_s": gnss.correlation_time_s,
-    }
-
-
-def _of_magnetometer(device: Any, environment: EnvironmentParams) -> dict[str, Any]:
-    field_W_T = environment.field_W_T()
-    constant = device.constant_variance(field_W_T)
-    stated = float(np.mean(device.variance(field_W_T)))
-    turned = device.turned_variance(field_W_T)
-    white = stated - constant - turned
-    return {
-        "noise.field_sigma_T": max(math.sqrt(max(white, 0.0)), LEAST_FIELD_SIGMA_T),
-        # a fixed field is what the scenario says, and no model's
-        "start.field_T": FIELD_SIGMA_T if environment.magnetic_field == "model" else 0.0,
-        "start.field_bias_T": device.turn_on_sigma_T,
-        "noise.field_scale": device.scale_sigma,
-        "noise.field_axes": device.cross_axis_sigma,
-        "noise.field_bias_walk": max(device.bias_walk),
-        "noise.field_lasting_share": constant / stated if stated > 0.0 else 0.0,
-        "noise.field_turned_share": turned / stated if stated > 0.0 else 0.0,
-    }
-
-
-def _of_barometer(device: Any, environment: EnvironmentParams) -> dict[str, Any]:
-    height_m = environment.datum.height_m
-    slope = abs(pressure_slope(pressure_at(height_m), height_m))
-    return {"noise.pressure_walk": device.bias_walk * slope}
-
-
-def _of_rangefinder(device: Any, environment: EnvironmentParams) -> dict[str, Any]:
-    return {
-        "mount.rangefinder_position_B_m": device.position_B_m,
-        "mount.rangefinder_beam_deg": device.field_of_view_deg if device.rays > 1 else 0.0,
-        "noise.range_offset_m": device.turn_on_sigma_m,
-        "noise.range_scale": device.scale_sigma,
-    }
-
-
-def _of_ahrs(device: Any, environment: EnvironmentParams) -> dict[str, Any]:
-    return {
-        "gps_ins.attitude_sigma_rad": math.radians(device.attitude_sigma_deg),
-        # held for T, an error has the density of one that is correlated over T/2
-        "gps_ins.attitude_correlation_s": 0.5 * max(device.redraw_s, 1.0 / device.rate_hz),
-    }
-
-
-_OF_DEVICES = {
-    "imu": _of_imu,
-    "gnss": _of_gnss,
-    "magnetometer": _of_magnetometer,
-    "barometer": _of_barometer,
-    "rangefinder": _of_rangefinder,
-    "ahrs": _of_ahrs,
-}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from quadsim.base.compiled import kernel, portable
+from quadsim.base.compiled import kernel
 from quadsim.base.elementary import atan2, cos, sin
 from quadsim.base.parameters import Vec3
 from quadsim.estimation.eskf.covariance import times_row
@@ -31,25 +31,10 @@ from quadsim.estimation.eskf.update import rejected_for_s, update_scalar
 from quadsim.geometry.length import hypot
 from quadsim.geometry.rotation import quat, rotate, unrotate
 from quadsim.geometry.vector import vec3
-from quadsim.world.air.atmosphere import (
-    EARTH_RADIUS_M,
-    GAS_CONSTANT_J_PER_KG_K,
-    STANDARD_GRAVITY_MPS2,
-    height_of,
-    temperature_at,
-)
+from quadsim.world.air.atmosphere import height_of, pressure_slope
 
 #: Largest tilt at which a range counts, deg.
 RANGE_TILT_MAX_DEG = 35.0
-
-
-@portable
-def pressure_slope(pressure_pa: float, height_m: float) -> float:
-    """Derivative of the standard atmosphere's height by pressure, m/Pa (hydrostatic balance)."""
-    over_geopotential = 1.0 + height_m / EARTH_RADIUS_M
-    gas = GAS_CONSTANT_J_PER_KG_K * temperature_at(height_m, 0.0)
-    gas *= over_geopotential * over_geopotential
-    return -gas / (STANDARD_GRAVITY_MPS2 * pressure_pa)
 
 
 @kernel

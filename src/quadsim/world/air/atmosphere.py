@@ -84,3 +84,12 @@ def air_density(environment: Any, z_m: float) -> float:
     """Density of the air in kg/m^3 in a world, at a height in ``map``; see :func:`air_pressure`."""
     height_m, pressure_pa = environment.datum.height_m + z_m, air_pressure(environment, z_m)
     return density_at(height_m, pressure_pa, environment.temperature_offset_K)
+
+
+@portable
+def pressure_slope(pressure_pa: float, height_m: float) -> float:
+    """Derivative of the standard atmosphere's height by pressure, m/Pa (hydrostatic balance)."""
+    over_geopotential = 1.0 + height_m / EARTH_RADIUS_M
+    gas = GAS_CONSTANT_J_PER_KG_K * temperature_at(height_m, 0.0)
+    gas *= over_geopotential * over_geopotential
+    return -gas / (STANDARD_GRAVITY_MPS2 * pressure_pa)

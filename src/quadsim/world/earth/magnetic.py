@@ -65,7 +65,7 @@ def model_field_W_T(datum: Datum, date_year: float) -> Vec3:
             f"{date_year:.1f}: the World Magnetic Models cover {MODEL_YEARS[0]:g} to"
             f" {MODEL_YEARS[1]:g}"
         )
-    from pygeomag import GeoMag  # needed only where a magnetometer is
+    from pygeomag import GeoMag  # needed only where the field is measured
 
     name = next(name for first, name in reversed(MODELS) if date_year >= first)
     coefficients = getattr(import_module(f"pygeomag.wmm.wmm_{name}"), f"WMM_{name}")
