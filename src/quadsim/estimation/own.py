@@ -147,7 +147,7 @@ class OwnEstimator:
 
     def take_measurement(self, message: Measurement) -> None:
         """Hand a message of a bag over, whose GNSS positions are geodetic."""
-        if message.kind in ("imu", "gnss_position"):
+        if message.kind in ("imu", "gnss_position", "range"):
             getattr(self, message.kind)(message.stamp_ns, *message.values)
         else:
             self.take(message.kind, message.stamp_ns, message.values)
@@ -160,10 +160,13 @@ class OwnEstimator:
         p_W = self.datum.to_enu(latitude_deg, longitude_deg, height_m)
         return self.take("gnss_position", stamp_ns, (p_W, *more))
 
+    def range(self, stamp_ns: int, range_m: float, *more: Any) -> str:
+        """Hand a downward range over; an infinite one says that nothing is in range (REP 117)."""
+        return "ok" if math.isinf(range_m) else self.take("range", stamp_ns, (range_m, *more))
+
     gnss_velocity = _message("gnss_velocity")
     magnetic_field = _message("magnetic_field")
     pressure = _message("pressure")
-    range = _message("range")
     external_pose = _message("external_pose")
     zero_velocity = _message("zero_velocity")
 

@@ -1,5 +1,7 @@
 """Own parts in flight: against our own parts, closed forms and statistics."""
 
+import math
+
 import numpy as np
 import pytest
 from parts.controller import Geometric
@@ -14,10 +16,12 @@ from scipy.spatial.transform import Rotation
 import quadsim
 from quadsim.analysis.metrics import score
 from quadsim.bag.profiles import Recording
-from quadsim.base.parts import PART_FAILED
+from quadsim.base.parts import PART_FAILED, Part
 from quadsim.cli.sim import fly_once
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.interface import ErrorStateEkf
+from quadsim.estimation.messages import Measurement
+from quadsim.estimation.own import OwnEstimator
 from quadsim.sim.closed_loop import ClosedLoop, run
 from quadsim.sim.scenario import load_scenario
 from quadsim.sim.scenario_text import scenario_from_text, scenario_text
@@ -269,6 +273,15 @@ def test_an_own_estimator_is_handed_what_was_measured_alone():
     ranges = [given[1] for given in Heard.given if given[0] == "range"]
     assert ranges == samples[np.isfinite(samples)].tolist()
     assert np.isfinite([number for given in Heard.given for number in given[1:]]).all()
+
+
+def test_an_own_estimator_over_a_bag_is_handed_no_range_without_an_echo():
+    Heard.given.clear()
+    own = OwnEstimator(Part("estimator", "Heard", made=Heard), EstimatorParams())
+    for range_m in (math.inf, 1.0, -math.inf):
+        assert own.take_measurement(Measurement("range", 1, (range_m, 1e-4))) is None
+        assert own.range(1, range_m, 1e-4) == "ok"
+    assert Heard.given == [("range", 1.0, 1e-4)] * 2
 
 
 class BadController(Geometric):
