@@ -28,6 +28,31 @@ def test_{module}_flies():
 _OF_CRITERION = "    assert {cls}().value(flight.log) >= 0.0\n"
 
 
+#: A sensor of quadsim's own, not a part.
+MODEL = "sensor_model"
+
+
+def _new_model(name: str) -> None:
+    """Write module and device of a sensor into the checkout that is the working folder."""
+    from quadsim.base.files import share_dir
+
+    module, device = Path(f"src/quadsim/sensors/{name}.py"), Path(f"config/sensors/{name}.yaml")
+    for path in (module, device):
+        if not path.parent.is_dir():
+            raise InputError(f"new {MODEL} {name}: no {path.parent} here; call it in a checkout")
+        if path.exists():
+            raise InputError(f"{path}: exists already; take another name")
+    source = (share_dir() / "examples" / "parts" / f"{MODEL}.py").read_text(encoding="utf-8")
+    cls = "".join(word.capitalize() for word in name.split("_"))
+    source = source.replace("Altimeter", cls).replace("altimeter", name)
+    module.write_text(source, encoding="utf-8")
+    device.write_text(f"sensor: {name}\nnoise_sigma_m: 0.05  # ours\n", encoding="utf-8")
+    click.echo(f"{module}: change it; {device}: the figures of a data sheet")
+    click.echo("src/quadsim/sensors/__init__.py: add to TABLE")
+    topic = f'SensorTopic("{name}", RANGE, "base_link")'
+    click.echo(f'    "{name}": Entry(({topic},), "{name}"),')
+
+
 @dataclass(frozen=True)
 class NewOptions:
     """Options of ``quadsim new``."""
@@ -40,15 +65,20 @@ class NewOptions:
 def new(options: NewOptions) -> None:
     """Write NAME.py with a part of your own that flies as it stands, and test_NAME.py.
 
-    KIND is controller, estimator, sensor, planner, wind or criterion (docs/parts.md).
+    KIND is controller, estimator, sensor, planner, wind or criterion (docs/parts.md). In a checkout
+    sensor_model writes module and device of a sensor for everybody (CONTRIBUTING.md).
     """
     from quadsim.base.files import share_dir
 
     kind, name = options.kind, options.name
-    if kind not in PART_KINDS:
-        raise InputError(f"new {kind}: no kind of part; allowed: {', '.join(PART_KINDS)}")
+    if kind not in (*PART_KINDS, MODEL):
+        allowed = ", ".join((*PART_KINDS, MODEL))
+        raise InputError(f"new {kind}: no kind of part; allowed: {allowed}")
     if not name.isidentifier() or iskeyword(name):
         raise InputError(f"new {kind} {name}: no name of a module; allowed: letters, digits and _")
+    if kind == MODEL:
+        _new_model(name)
+        return
     script, test = Path(f"{name}.py"), Path(f"test_{name}.py")
     for path in (script, test):
         if path.exists():

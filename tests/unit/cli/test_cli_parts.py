@@ -1,16 +1,24 @@
 """Own parts from the command line: by name, over bags, in campaigns; skeletons that fly."""
 
 import json
+import math
 import subprocess
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import quadsim
+from quadsim.base.compiled import new_record
+from quadsim.base.parameters import read_yaml
 from quadsim.base.parts import PART_KINDS
+from quadsim.base.records import KINEMATICS
 from quadsim.cli.main import main
+from quadsim.sensors.model import SimulatedSensor
+from quadsim.world.environment import EnvironmentParams
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 FILTER = "parts.estimator:Complementary"
@@ -130,6 +138,30 @@ def test_a_skeleton_flies_as_it_stands(kind, tmp_path, monkeypatch):
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert tested.returncode == 0, tested.stdout
+
+
+def test_a_skeleton_of_a_sensor_model_measures(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "checkout" in run("new sensor_model sonar").stderr
+    for folder in ("src/quadsim/sensors", "config/sensors"):
+        (tmp_path / folder).mkdir(parents=True)
+    done = run("new sensor_model sonar")
+    assert '"sonar": Entry((SensorTopic("sonar", RANGE, "base_link"),), "sonar"),' in done.output
+    assert "exists already" in run("new sensor_model sonar").stderr
+    assert read_yaml(tmp_path / "config/sensors/sonar.yaml")["sensor"] == "sonar"
+    spec = spec_from_file_location("sonar", tmp_path / "src/quadsim/sensors/sonar.py")
+    made = module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "sonar", made)
+    spec.loader.exec_module(made)
+    params = made.SonarParams(noise_sigma_m=0.1)
+    device = SimulatedSensor(made.MODEL, params, EnvironmentParams(), 1, "quad")
+    truth, read = new_record(KINEMATICS), []
+    for k in range(1001):
+        truth.stamp_ns, truth.p_W[2] = k * device.period_ns, 5.0
+        sample = device.measure(truth)
+        read += [] if sample is None else [float(sample["height_m"])]
+    assert np.mean(read) == pytest.approx(5.0, abs=4.0 * 0.1 / math.sqrt(1000))
+    assert np.std(read) == pytest.approx(0.1, rel=4.0 / math.sqrt(2000))
 
 
 @pytest.mark.parametrize(
