@@ -363,7 +363,7 @@ def begin_options(state: Eskf, params: EstimatorParams) -> None:
     state.gnss_bias_W[:] = 0.0
     state.field_bias_S_T[:] = 0.0
     state.wind_W_mps[:] = 0.0
-    # at one attitude the magnetometer's errors of scale and axes are a bias
+    # at one attitude the field sensor's errors of scale and axes are a bias
     seen_S = vec3(state.alignment.field_sum_S)
     factor = norm(vec3(params.magnetic_field_W_T)) / max(norm(seen_S), 1e-12)
     noise = params.noise

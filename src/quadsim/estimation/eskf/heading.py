@@ -78,7 +78,7 @@ LEAST_LEVEL = 0.1
 OPEN_RAD = 0.5
 #: Most that the horizontal and vertical part of a field may be off, as a share of its strength.
 MISFIT = 0.2
-#: What a magnetometer's offset and a tilt of two degrees make of a good field, T.
+#: What an offset of the measured field and a tilt of two degrees make of a good field, T.
 USUAL_MISFIT_T = 2.5e-6
 #: How well the innovations of a rejected field must agree with each other: mean resultant length.
 STEADY = 0.9

@@ -20,7 +20,7 @@ from quadsim.base.parameters import dtype_of
 
 #: First index of each part of the error state: attitude, velocity, position, gyroscope and
 #: accelerometer bias, offset (1 wide) and scale (1) of the pressure's height, time offset of GNSS
-#: stamps (1), the correlated part of GNSS positions' error, terrain height (1), magnetometer bias,
+#: stamps (1), the correlated part of GNSS positions' error, terrain height (1), bias of the field,
 #: reference field, lever arm from IMU to GNSS antenna in the IMU's axes, wind east and north (2);
 #: the others are three wide.
 THETA, V, P, BG, BA, PRESSURE, PRESSURE_SCALE, GNSS_TIME = 0, 3, 6, 9, 12, 15, 16, 17

@@ -1,7 +1,7 @@
 """The magnetic field in 3-D: its direction about the vertical (heading), and its inclination.
 
 Two scalars say all that a field says of an attitude (its strength says nothing). They are kept
-apart for their errors differ: what disturbs the horizontal direction of a magnetometer on a
+apart for their errors differ: what disturbs the horizontal direction of a field sensor on a
 vehicle (declination, currents, what is called heading noise) leaves the vertical part alone.
 """
 
@@ -61,7 +61,7 @@ LEAST_HEADING_RAD = 0.03
 
 @kernel
 def has_bias(params: EstimatorParams) -> bool:
-    """Whether the magnetometer's bias is a state that is not known."""
+    """Whether the measured field's bias is a state that is not known."""
     offset_T, noise = params.start.field_bias_T, params.noise
     return bool(offset_T > 0.0 or noise.field_scale > 0.0 or noise.field_axes > 0.0)
 
@@ -84,7 +84,7 @@ def disturbance(state: Eskf, m_S: Vec3, before_ns: int) -> float:
 
 @kernel
 def turn_field_errors(state: Eskf, params: EstimatorParams) -> float:
-    """Errors of the magnetometer's scale and axes, as the field turns in its axes.
+    """Errors of the field sensor's scale and axes, as the field turns in its axes.
 
     They are a constant matrix times the field, so at one attitude an offset, which the bias's
     state knows. Turned by an angle t about any axis, the field moves by a chord, 2 m sin(t/2) with

@@ -169,12 +169,12 @@ class NoiseParams:
         float, Spec("of a field's variance, what turns it about the vertical", ge=0.0, le=1.0)
     ] = 0.0
     field_scale: Annotated[
-        float, Spec("magnetometer: error of an axis over the field along it", ge=0.0, le=0.5)
+        float, Spec("measured field: error of an axis over the field along it", ge=0.0, le=0.5)
     ] = 0.0
     field_axes: Annotated[
-        float, Spec("magnetometer: the same over the field along another axis", ge=0.0, le=0.5)
+        float, Spec("measured field: the same over the field along another axis", ge=0.0, le=0.5)
     ] = 0.0
-    field_bias_walk: Annotated[float, Spec("magnetometer bias", "T/sqrt(s)", ge=0.0, le=1e-5)] = (
+    field_bias_walk: Annotated[float, Spec("bias of the field", "T/sqrt(s)", ge=0.0, le=1e-5)] = (
         2e-9
     )
     gnss_correlated_share: Annotated[
@@ -244,7 +244,8 @@ class AlignParams:
         Spec("sigma of the time offset of GNSS stamps; 0: they are exact, no state", "s", ge=0.0),
     ] = 0.1
     field_bias_T: Annotated[
-        float, Spec("sigma of the magnetometer's bias; 0: it is calibrated, no state", "T", ge=0.0)
+        float,
+        Spec("sigma of the field's bias; 0: it is calibrated, no state", "T", ge=0.0),
     ] = 0.0
     field_T: Annotated[
         float, Spec("sigma of the reference field; 0: it is taken as exact", "T", ge=0.0)
