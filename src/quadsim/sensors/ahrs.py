@@ -91,7 +91,7 @@ MODEL = SensorModel(
     3,
     start_ahrs,
     ahrs_step,
-    readings=(Reading("external_attitude", linear=True),),
+    readings=(Reading("external_attitude", rows=6, linear=True),),
     only_for="gps_ins",
     told=told_of_ahrs,
 )

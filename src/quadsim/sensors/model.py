@@ -64,6 +64,7 @@ class Reading:
         variance: field of the sample that holds their variances; empty: what ``stated`` of the
             model gives.
         parts: quantities that the numbers are of, each with its own covariance.
+        rows: of the covariance of a quantity; 0: as many as it has numbers.
         absent: tells by the first number whether nothing was measured.
         linear: whether the linear filter takes it in the closed loop.
     """
@@ -72,6 +73,7 @@ class Reading:
     values: str = "values"
     variance: str = ""
     parts: int = 1
+    rows: int = 0
     absent: Callable[[float], bool] = never
     linear: bool = False
 
@@ -262,7 +264,8 @@ class Readings:
             if variances is not None:
                 covariances = np.diag(variances[i])[None]
             else:
-                covariances = self._stated[: parts * size * size].reshape(parts, size, size)
+                rows = reading.rows or size
+                covariances = self._stated[: parts * rows * rows].reshape(parts, rows, rows)
             if size == 1:
                 yield reading.message, stamp_ns, (values.item(i, 0, 0), covariances.item())
             else:

@@ -323,7 +323,7 @@ def _handing(
 ) -> Callable[..., None]:
     """A kernel that hands a reading of a sample to the estimator, and then does the rest."""
     kind, values, variance = KINDS.index(reading.message), reading.values, reading.variance
-    size = model.sample[values].shape[0]
+    size = reading.rows or model.sample[values].shape[0]
     absent, linear_takes = reading.absent, reading.linear
 
     @template
