@@ -102,7 +102,8 @@ class WhiteNoise:
             rows = drawn_ns // every_ns - stamp_ns // every_ns
             white[:left] = white[used.item() :][:left].copy()
             fill_normals(words, white[left:rows].reshape(-1))
-            used[0] = 0
+        for of_kind in self.used:
+            of_kind[:] = 0
         self._drawn_ns = drawn_ns
 
     def keep(self) -> Kept:

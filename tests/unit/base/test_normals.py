@@ -50,3 +50,15 @@ def test_rows_are_used_in_order_and_a_kept_state_goes_on():
     noise.restore(kept)
     noise.draw(130 * period_ns, 130 * period_ns + BLOCK_NS)
     assert np.array_equal(noise.white[0][0, 0, noise.used[0][0, 0]], wanted[130])
+
+
+def test_rows_of_a_source_without_numbers_begin_anew_too():
+    period_ns = 2_000_000
+    sources = [NoiseSource(stream(1, "quad", name), period_ns, k) for k, name in enumerate("ab")]
+    noise = WhiteNoise([[[source]] for source in sources])
+    for tick in range(0, 1200, 10):
+        noise.draw(tick * period_ns, (tick + 10) * period_ns)
+        for used in noise.used:
+            used += 10
+    for white, used in zip(noise.white, noise.used, strict=True):
+        assert used[0, 0] < white.shape[2]
