@@ -20,7 +20,7 @@ from plotly.subplots import make_subplots
 from quadsim.analysis.report.figures import style
 from quadsim.analysis.report.pictures import save_picture
 from quadsim.analysis.signals import SIGNALS
-from quadsim.control.navigation import NAVIGATIONS
+from quadsim.control.parameters import NAVIGATIONS
 from quadsim.mission.items import Takeoff
 from quadsim.mission.waypoint import Waypoint
 from quadsim.sensors.rangefinder import RangefinderParams

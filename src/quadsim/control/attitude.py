@@ -10,16 +10,16 @@ helicopter turns as it is told, so the wanted rates are its command.
 from __future__ import annotations
 
 import math
-from typing import Annotated
 
-from quadsim.base.compiled import Array, Record, Vector, inline, kernel
+from quadsim.base.compiled import Array, inline, kernel
 from quadsim.base.elementary import atan2, cos, power, sin
 from quadsim.base.parameters import Vec3
-from quadsim.base.records import HELICOPTER, AttitudeCommand, Odometry, PerRotor
+from quadsim.base.records import HELICOPTER, AttitudeCommand, Odometry
 from quadsim.control.airframe import NO_SURVIVAL, SPIN, WITHOUT_YAW, Airframe
 from quadsim.control.mixer import equal_speeds, mix, mix_by, stick
 from quadsim.control.parameters import AttitudeParams, AutopilotParams
 from quadsim.control.pid import integral_step, low_pass, low_pass_weight, rate_of_change
+from quadsim.control.records import AttitudeControl
 from quadsim.control.three_rotor_flight import spin_control
 from quadsim.geometry.rotation import Quat, quat, rotate, unrotate, yaw_of
 from quadsim.geometry.vector import cross, vec3
@@ -28,27 +28,6 @@ from quadsim.geometry.vector import cross, vec3
 RATE_INTEGRAL_LIMIT_RADPS2 = (20.0, 20.0, 4.0)
 #: Specific thrust that means "armed, motors at their lowest speed", in m/s^2.
 IDLE_THRUST = 1e-3
-
-
-class AttitudeControl(Record):
-    """State of the attitude loop.
-
-    The mixer's account, for whoever reads and clears it: wrenches ``mixed``, those that fell
-    ``short``, and the most that was ``missing`` of thrust (N) and each torque (N m).
-    """
-
-    running: int
-    lost: int  # a motor that gives no thrust, from 1; 0: none
-    spinning: int  # whether ``speeds`` are followed
-    speeds: PerRotor  # of the rotors by their mean lag, rad/s
-    w_B: Vector  # low-passed body rates, rad/s
-    integral: Vector  # rad/s^2
-    cut: Vector  # angular acceleration that the rotors did not give
-    # the mixer's account, for whoever reads and clears it: wrenches mixed, those that the
-    # rotors could not give, and the most that was missing of thrust (N) and each torque (N m)
-    mixed: int
-    short: int
-    missing: Annotated[Array, 4]
 
 
 @kernel

@@ -14,7 +14,6 @@ from quadsim.base.parameters import dtype_of, new
 from quadsim.base.records import HELICOPTER, MAX_ROTORS, AttitudeCommand, Odometry, PerRotor
 from quadsim.control.airframe import Airframe
 from quadsim.control.attitude import (
-    AttitudeControl,
     attitude_control,
     is_idle,
     reset_attitude_control,
@@ -37,6 +36,7 @@ from quadsim.control.position import (
     descent_force,
     start_descent,
 )
+from quadsim.control.records import AttitudeControl
 from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, unrotate
 from quadsim.geometry.vector import add, scale, store, subtract, vec3
 

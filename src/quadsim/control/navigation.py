@@ -18,42 +18,15 @@ off, both are flown at that speed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
-
 from quadsim.base.compiled import kernel
 from quadsim.base.elementary import atan2, cos, sin, tan
-from quadsim.base.parameters import Spec
 from quadsim.base.records import Odometry, Setpoint
+from quadsim.control.parameters import NAVIGATIONS, AutopilotParams, NavigationParams
 from quadsim.control.pid import clamp
 from quadsim.geometry.length import hypot
 from quadsim.geometry.rotation import wrap
 
-if TYPE_CHECKING:
-    from quadsim.control.parameters import AutopilotParams
-
-
-#: Ways to navigate, in ``position.navigation``.
-NAVIGATIONS = ("trajectory", "nose_on", "acceleration", "velocity")
-TRAJECTORY, NOSE_ON, ACCELERATION, VELOCITY = range(4)
-
-
-@dataclass(frozen=True)
-class NavigationParams:
-    """Gains of the ways that fly by PD on the position."""
-
-    gain_p: Annotated[
-        float, Spec("acceleration wanted per position error", "1/s^2", ge=0.0, le=50.0)
-    ] = 0.36
-    gain_d: Annotated[
-        float, Spec("acceleration taken away per velocity", "1/s", gt=0.0, le=50.0)
-    ] = 1.2
-    nose_gain: Annotated[
-        float, Spec("yaw rate wanted per bearing of the target", "1/s", ge=0.0, le=20.0)
-    ] = 1.5
-    near_m: Annotated[
-        float, Spec("distance nearer than which the nose is not turned", "m", gt=0.0, le=100.0)
-    ] = 1.5
+TRAJECTORY, NOSE_ON, ACCELERATION, VELOCITY = range(len(NAVIGATIONS))
 
 
 @kernel

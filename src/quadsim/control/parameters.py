@@ -11,10 +11,29 @@ from typing import Annotated
 
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Choice, Spec, Vec3
-from quadsim.control.navigation import NAVIGATIONS, NavigationParams
 from quadsim.estimation.terrain import GroundParams
 
 GRAVITY_MPS2 = 9.80665
+#: Ways to navigate, in ``position.navigation``.
+NAVIGATIONS = ("trajectory", "nose_on", "acceleration", "velocity")
+
+
+@dataclass(frozen=True)
+class NavigationParams:
+    """Gains of the ways that fly by PD on the position."""
+
+    gain_p: Annotated[
+        float, Spec("acceleration wanted per position error", "1/s^2", ge=0.0, le=50.0)
+    ] = 0.36
+    gain_d: Annotated[
+        float, Spec("acceleration taken away per velocity", "1/s", gt=0.0, le=50.0)
+    ] = 1.2
+    nose_gain: Annotated[
+        float, Spec("yaw rate wanted per bearing of the target", "1/s", ge=0.0, le=20.0)
+    ] = 1.5
+    near_m: Annotated[
+        float, Spec("distance nearer than which the nose is not turned", "m", gt=0.0, le=100.0)
+    ] = 1.5
 
 
 @dataclass(frozen=True)

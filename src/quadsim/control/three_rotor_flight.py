@@ -22,7 +22,6 @@ least thrust, and is damped.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from quadsim.base.compiled import Array, kernel
 from quadsim.base.elementary import atan2, exp
@@ -31,13 +30,10 @@ from quadsim.base.records import AttitudeCommand, Odometry
 from quadsim.control.airframe import Airframe
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.pid import clamp, low_pass, low_pass_weight
+from quadsim.control.records import AttitudeControl
 from quadsim.geometry.length import hypot
 from quadsim.geometry.rotation import quat, rotate, unrotate
 from quadsim.geometry.vector import cross, dot, norm
-
-if TYPE_CHECKING:
-    from quadsim.control.attitude import AttitudeControl
-
 
 #: Damping of the axis and of the body's nutation about it, 1/s.
 AXIS_DAMPING, NUTATION_DAMPING = 6.0, 6.0

@@ -15,13 +15,13 @@ from quadsim.base.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY
 from quadsim.control.airframe import AirframeParams, effectiveness, pack_airframe
 from quadsim.control.attitude import (
     IDLE_THRUST,
-    AttitudeControl,
     attitude_control,
     thrust_limits,
     tilt_error,
     wanted_rates,
 )
 from quadsim.control.parameters import AttitudeParams, AutopilotParams
+from quadsim.control.records import AttitudeControl
 from quadsim.geometry.rotation import from_euler
 
 AIRFRAME = AirframeParams(
