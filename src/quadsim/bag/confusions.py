@@ -22,8 +22,7 @@ from quadsim.bag.measurements import SENSORS
 from quadsim.bag.reading import Bag, BagMessage, Batch
 from quadsim.bag.topics import IMU, topic
 from quadsim.base.errors import QuadsimError
-from quadsim.drivers.convert import Converter
-from quadsim.drivers.driver import DriverTopic
+from quadsim.drivers.convert import Converter, DriverTopic
 from quadsim.wire.axes import WORLD, attitude, rotation_matrices
 from quadsim.wire.damaged import decoded
 from quadsim.wire.decode import decode

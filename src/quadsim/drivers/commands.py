@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from typing import Annotated
 
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Spec
-from quadsim.drivers.outward import RELAYS, can_send, sendings
-from quadsim.wire.px4 import PACKAGE
+from quadsim.drivers.outward import check_name
 
-_NAME = re.compile(r"/?[A-Za-z_]\w*(/\w+)*")
 #: What can be asked of a vehicle.
 SERVICES = ("arm", "disarm", "offboard", "land")
 #: Types that can be asked, each with the key that it needs, and the field of the answer that says
@@ -28,97 +25,8 @@ SERVICE_TYPES = {
     "crazyflie_interfaces/srv/Land": ("", ""),
     "crazyflie_interfaces/srv/NotifySetpointsStop": ("", ""),
 }
-#: A Twist that is none: Crazyswarm2 takes x and y of it for degrees, and z for PWM.
-LEGACY = "cmd_vel_legacy"
 #: How a Crazyflie lands by itself: to this height, in this time.
 LAND_AT_M, LAND_IN_NS = 0.02, 4_000_000_000
-
-
-def check_name(name: str) -> None:
-    """Refuse what is no definite name.
-
-    Raises:
-        InputError: it is none.
-    """
-    if not _NAME.fullmatch(name):
-        raise InputError(f"{name!r} is not a name that can be sent to; give one without *")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Outgoing:
-    """One topic on which a driver takes something."""
-
-    name: Annotated[str, Spec("the driver's topic, relative to its namespace, or absolute")]
-    world: Annotated[
-        str,
-        Spec("axes of the world: enu (and body FLU), or ned (FRD)", choices=("enu", "ned")),
-    ] = "enu"
-    frame: Annotated[str, Spec("that the header is to name; empty: map")] = ""
-    reliability: Annotated[
-        str, Spec("as the driver asks for it", choices=("best_effort", "reliable"))
-    ] = "reliable"
-    durability: Annotated[
-        str, Spec("as the driver asks for it", choices=("volatile", "transient_local"))
-    ] = "volatile"
-    depth: Annotated[int, Spec("messages that the queue keeps", ge=1)] = 1
-    versioned: Annotated[
-        bool, Spec("the driver may append _v and a number: the name is taken that is listened to")
-    ] = False
-
-    def check(self, type_name: str) -> None:
-        """Refuse what cannot be sent to.
-
-        Raises:
-            InputError: no definite name, or axes that the type has not.
-        """
-        check_name(self.name)
-        if type_name.startswith(PACKAGE) and self.world != "ned":
-            raise InputError(f"{type_name} is NED; give world: ned")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriverCommand(_Outgoing):
-    """One topic on which a driver takes commands."""
-
-    ours: Annotated[str, Spec("our topic, relative to the vehicle")]
-    type: Annotated[str, Spec("the driver's, package/msg/Type")]
-    hover: Annotated[
-        float, Spec("of attitudes and rates: the vehicle's thrust that hovers", "1", gt=0.0, le=1.0)
-    ] = 0.5
-    lifts: Annotated[
-        bool,
-        Spec("of attitudes and rates: the vehicle adds thrust as it tilts, so that the lift stays"),
-    ] = False
-
-    def __post_init__(self) -> None:
-        check_name(self.ours)
-        if self.type.count("/") != 2:
-            raise InputError(f"type: {self.type!r} is not package/msg/Type")
-        if not can_send(self.ours, self.type):
-            raise InputError(
-                f"{self.ours} cannot become {self.type}; what can, of commands: {sendings()}"
-            )
-        self.check(self.type)
-
-    @property
-    def warning(self) -> str:
-        """What somebody should know before anything is sent; empty: nothing."""
-        if self.name.rpartition("/")[2] != LEGACY:
-            return ""
-        return (
-            f"{self.name}: Crazyswarm2 reads x and y of it as degrees of pitch and roll and z as"
-            " PWM of the motors, not as m/s; use cmd_velocity_world, as in drivers:=crazyswarm2"
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriverRelay(_Outgoing):
-    """One topic on which a vehicle's estimator takes a pose from outside."""
-
-    type: Annotated[str, Spec("the driver's, package/msg/Type", choices=RELAYS)]
-
-    def __post_init__(self) -> None:
-        self.check(self.type)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
-from quadsim.base.errors import QuadsimError
+from quadsim.base.errors import InputError, QuadsimError
+from quadsim.base.parameters import Spec
 from quadsim.drivers import bodies
 from quadsim.drivers.modes import encode_bool, in_mavros_mode, in_px4_mode
 from quadsim.wire import px4
 from quadsim.wire.axes import BODY, WORLD, about, about_both, attitude, turned_rows
 from quadsim.wire.decode import LAYOUTS, Block, decode
+from quadsim.wire.definitions import check_standard
 from quadsim.wire.encode import cached_template
 from quadsim.wire.fixed import decode_fixed, fixed_dtype
 from quadsim.wire.standard import (
@@ -25,6 +29,7 @@ from quadsim.wire.standard import (
     IMU,
     MAGNETIC_FIELD,
     ODOMETRY,
+    OURS,
     POSE,
     POSE_WITH_COVARIANCE,
     PRESSURE,
@@ -32,11 +37,11 @@ from quadsim.wire.standard import (
     SCAN,
     TWIST,
     TWIST_STAMPED,
+    our_type,
 )
 
-if TYPE_CHECKING:
-    from quadsim.drivers.driver import DriverTopic
-
+#: Names of topics, * for any text without a slash.
+NAME = re.compile(r"/?[A-Za-z_*][\w*]*(/[\w*]+)*")
 Fields = dict[str, Any]
 Array = NDArray[Any]
 
@@ -52,6 +57,94 @@ _FRAMES = {
     POSE_WITH_COVARIANCE: ("map",),
     ODOMETRY: ("map", "base_link"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class DriverTopic:
+    """One topic of a driver."""
+
+    ours: Annotated[str, Spec("our topic, relative to the vehicle, or absolute")]
+    names: Annotated[
+        tuple[str, ...],
+        Spec(
+            "the driver's topic, relative to its namespace, or absolute; of several the first that"
+            " is there; * stands for any text without a slash"
+        ),
+    ]
+    type: Annotated[str, Spec("the driver's, package/msg/Type")]
+    world: Annotated[
+        str, Spec("axes of positions and velocities in the world", choices=tuple(WORLD))
+    ] = "enu"
+    body: Annotated[
+        str,
+        Spec("axes of the sensor or the vehicle, x y z", choices=tuple(BODY)),
+    ] = "flu"
+    scale: Annotated[
+        float, Spec("times this, the value is in SI units; of an Imu the specific force", gt=0.0)
+    ] = 1.0
+    rate_scale: Annotated[
+        float, Spec("of an Imu: times this, its angular velocity is in rad/s", gt=0.0)
+    ] = 1.0
+    quaternion: Annotated[
+        str, Spec("of a pose: what its four numbers are in turn", choices=("xyzw", "wxyz"))
+    ] = "xyzw"
+    sigma: Annotated[
+        tuple[float, ...],
+        Spec(
+            "deviations of the axes, SI, where the driver states none; not given: unknown", gt=0.0
+        ),
+    ] = ()
+    covariance: Annotated[str, Spec("the driver's covariances", choices=("stated", "ignored"))] = (
+        "stated"
+    )
+    reliability: Annotated[
+        str, Spec("as the driver offers it", choices=("best_effort", "reliable"))
+    ] = "best_effort"
+    durability: Annotated[
+        str, Spec("as the driver offers it", choices=("volatile", "transient_local"))
+    ] = "volatile"
+    depth: Annotated[int, Spec("messages that its queue keeps", ge=1)] = 10
+    bags_only: Annotated[
+        bool, Spec("whether it counts in a bag alone: what others send to the driver")
+    ] = False
+    frame: Annotated[
+        str, Spec("that its headers name, where it is ours; not given: ours is written instead")
+    ] = ""
+
+    def __post_init__(self) -> None:
+        for name in (self.ours, *self.names):
+            if not NAME.fullmatch(name):
+                raise InputError(f"{name!r} is not the name of a topic")
+        if not self.names:
+            raise InputError(f"{self.ours}: names is empty; give the driver's topic")
+        if self.type.count("/") != 2:
+            raise InputError(f"type: {self.type!r} is not package/msg/Type")
+        if len(self.sigma) not in (0, 1, 3):
+            raise InputError(f"sigma: {len(self.sigma)} numbers; allowed: none, 1 or 3")
+        if self.type.startswith(px4.PACKAGE) and (self.world, self.body) != ("ned", "frd"):
+            raise InputError(f"{self.type} is NED and FRD; give world: ned, body: frd")
+        if not self.as_it_is and not can_convert(self.type, self.our_type):
+            raise InputError(
+                f"{self.ours}: {self.type} cannot become {self.our_type};"
+                f" what can, beside itself: {conversions(self.our_type)}"
+            )
+        if self.type not in OURS.values():  # they are; to look takes long
+            check_standard(self.type)
+
+    @property
+    def our_type(self) -> str:
+        """Type that messages have for us."""
+        return our_type(self.ours, self.type)
+
+    @property
+    def as_it_is(self) -> bool:
+        """Whether messages are passed on unchanged."""
+        return (
+            self.our_type == self.type
+            and (self.world, self.body, self.covariance) == ("enu", "flu", "stated")
+            and (self.scale, self.rate_scale, self.quaternion) == (1.0, 1.0, "xyzw")
+            and not self.sigma
+        )
 
 
 def _stated(covariance: Array, topic: DriverTopic, wide: int = 3) -> Array:

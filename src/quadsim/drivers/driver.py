@@ -13,111 +13,14 @@ from typing import Annotated
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import Spec, load
-from quadsim.drivers.commands import (
-    DriverCommand,
-    DriverParameter,
-    DriverRelay,
-    DriverService,
-)
-from quadsim.drivers.convert import can_convert, conversions
-from quadsim.wire.axes import BODY, WORLD
-from quadsim.wire.definitions import check_standard
-from quadsim.wire.px4 import PACKAGE
-from quadsim.wire.standard import OURS, our_type
+from quadsim.drivers.commands import DriverParameter, DriverService
+from quadsim.drivers.convert import NAME, DriverTopic
+from quadsim.drivers.outward import DriverCommand, DriverRelay
 
 #: Forms of one pose from outside; a topic is one of them.
 _FORMS = frozenset({"external/pose", "external/pose_stamped", "external/odom"})
-_NAME = re.compile(r"/?[A-Za-z_*][\w*]*(/[\w*]+)*")
 #: Vehicle of topics that name none.
 ANONYMOUS = "/quad"
-
-
-@dataclass(frozen=True, slots=True)
-class DriverTopic:
-    """One topic of a driver."""
-
-    ours: Annotated[str, Spec("our topic, relative to the vehicle, or absolute")]
-    names: Annotated[
-        tuple[str, ...],
-        Spec(
-            "the driver's topic, relative to its namespace, or absolute; of several the first that"
-            " is there; * stands for any text without a slash"
-        ),
-    ]
-    type: Annotated[str, Spec("the driver's, package/msg/Type")]
-    world: Annotated[
-        str, Spec("axes of positions and velocities in the world", choices=tuple(WORLD))
-    ] = "enu"
-    body: Annotated[
-        str,
-        Spec("axes of the sensor or the vehicle, x y z", choices=tuple(BODY)),
-    ] = "flu"
-    scale: Annotated[
-        float, Spec("times this, the value is in SI units; of an Imu the specific force", gt=0.0)
-    ] = 1.0
-    rate_scale: Annotated[
-        float, Spec("of an Imu: times this, its angular velocity is in rad/s", gt=0.0)
-    ] = 1.0
-    quaternion: Annotated[
-        str, Spec("of a pose: what its four numbers are in turn", choices=("xyzw", "wxyz"))
-    ] = "xyzw"
-    sigma: Annotated[
-        tuple[float, ...],
-        Spec(
-            "deviations of the axes, SI, where the driver states none; not given: unknown", gt=0.0
-        ),
-    ] = ()
-    covariance: Annotated[str, Spec("the driver's covariances", choices=("stated", "ignored"))] = (
-        "stated"
-    )
-    reliability: Annotated[
-        str, Spec("as the driver offers it", choices=("best_effort", "reliable"))
-    ] = "best_effort"
-    durability: Annotated[
-        str, Spec("as the driver offers it", choices=("volatile", "transient_local"))
-    ] = "volatile"
-    depth: Annotated[int, Spec("messages that its queue keeps", ge=1)] = 10
-    bags_only: Annotated[
-        bool, Spec("whether it counts in a bag alone: what others send to the driver")
-    ] = False
-    frame: Annotated[
-        str, Spec("that its headers name, where it is ours; not given: ours is written instead")
-    ] = ""
-
-    def __post_init__(self) -> None:
-        for name in (self.ours, *self.names):
-            if not _NAME.fullmatch(name):
-                raise InputError(f"{name!r} is not the name of a topic")
-        if not self.names:
-            raise InputError(f"{self.ours}: names is empty; give the driver's topic")
-        if self.type.count("/") != 2:
-            raise InputError(f"type: {self.type!r} is not package/msg/Type")
-        if len(self.sigma) not in (0, 1, 3):
-            raise InputError(f"sigma: {len(self.sigma)} numbers; allowed: none, 1 or 3")
-        if self.type.startswith(PACKAGE) and (self.world, self.body) != ("ned", "frd"):
-            raise InputError(f"{self.type} is NED and FRD; give world: ned, body: frd")
-        if not self.as_it_is and not can_convert(self.type, self.our_type):
-            raise InputError(
-                f"{self.ours}: {self.type} cannot become {self.our_type};"
-                f" what can, beside itself: {conversions(self.our_type)}"
-            )
-        if self.type not in OURS.values():  # they are; to look takes long
-            check_standard(self.type)
-
-    @property
-    def our_type(self) -> str:
-        """Type that messages have for us."""
-        return our_type(self.ours, self.type)
-
-    @property
-    def as_it_is(self) -> bool:
-        """Whether messages are passed on unchanged."""
-        return (
-            self.our_type == self.type
-            and (self.world, self.body, self.covariance) == ("enu", "flu", "stated")
-            and (self.scale, self.rate_scale, self.quaternion) == (1.0, 1.0, "xyzw")
-            and not self.sigma
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +46,7 @@ class Driver:
             raise InputError(
                 f"namespace: {self.namespace!r}: commands and services need one without *"
             )
-        if self.namespace and not _NAME.fullmatch(self.namespace):
+        if self.namespace and not NAME.fullmatch(self.namespace):
             raise InputError(f"namespace: {self.namespace!r} is not a namespace")
 
     def full_name(self, name: str) -> str:

@@ -6,20 +6,23 @@ What comes in is converted by :mod:`quadsim.drivers.convert`; this is the way ou
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from quadsim.base.parameters import Vec3
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import Spec, Vec3
 from quadsim.geometry.rotation import Quat
 from quadsim.wire.axes import WORLD, attitude_out
+from quadsim.wire.px4 import PACKAGE
 from quadsim.wire.standard import IMU, POSE, TWIST_STAMPED
 
-if TYPE_CHECKING:
-    from quadsim.drivers.commands import DriverCommand, DriverRelay
-
+_NAME = re.compile(r"/?[A-Za-z_]\w*(/\w+)*")
+#: A Twist that is none: Crazyswarm2 takes x and y of it for degrees, and z for PWM.
+LEGACY = "cmd_vel_legacy"
 #: Our commands that can be sent, and what they are.
 VELOCITY, ATTITUDE, RATES = "velocity", "attitude", "rates"
 COMMANDS = {
@@ -71,6 +74,93 @@ class ThrustCommand:
     q_WB: Quat
     w_B: Vec3
     thrust_mps2: float
+
+
+def check_name(name: str) -> None:
+    """Refuse what is no definite name.
+
+    Raises:
+        InputError: it is none.
+    """
+    if not _NAME.fullmatch(name):
+        raise InputError(f"{name!r} is not a name that can be sent to; give one without *")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outgoing:
+    """One topic on which a driver takes something."""
+
+    name: Annotated[str, Spec("the driver's topic, relative to its namespace, or absolute")]
+    world: Annotated[
+        str,
+        Spec("axes of the world: enu (and body FLU), or ned (FRD)", choices=("enu", "ned")),
+    ] = "enu"
+    frame: Annotated[str, Spec("that the header is to name; empty: map")] = ""
+    reliability: Annotated[
+        str, Spec("as the driver asks for it", choices=("best_effort", "reliable"))
+    ] = "reliable"
+    durability: Annotated[
+        str, Spec("as the driver asks for it", choices=("volatile", "transient_local"))
+    ] = "volatile"
+    depth: Annotated[int, Spec("messages that the queue keeps", ge=1)] = 1
+    versioned: Annotated[
+        bool, Spec("the driver may append _v and a number: the name is taken that is listened to")
+    ] = False
+
+    def check(self, type_name: str) -> None:
+        """Refuse what cannot be sent to.
+
+        Raises:
+            InputError: no definite name, or axes that the type has not.
+        """
+        check_name(self.name)
+        if type_name.startswith(PACKAGE) and self.world != "ned":
+            raise InputError(f"{type_name} is NED; give world: ned")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverCommand(_Outgoing):
+    """One topic on which a driver takes commands."""
+
+    ours: Annotated[str, Spec("our topic, relative to the vehicle")]
+    type: Annotated[str, Spec("the driver's, package/msg/Type")]
+    hover: Annotated[
+        float, Spec("of attitudes and rates: the vehicle's thrust that hovers", "1", gt=0.0, le=1.0)
+    ] = 0.5
+    lifts: Annotated[
+        bool,
+        Spec("of attitudes and rates: the vehicle adds thrust as it tilts, so that the lift stays"),
+    ] = False
+
+    def __post_init__(self) -> None:
+        check_name(self.ours)
+        if self.type.count("/") != 2:
+            raise InputError(f"type: {self.type!r} is not package/msg/Type")
+        if not can_send(self.ours, self.type):
+            raise InputError(
+                f"{self.ours} cannot become {self.type}; what can, of commands: {sendings()}"
+            )
+        self.check(self.type)
+
+    @property
+    def warning(self) -> str:
+        """What somebody should know before anything is sent; empty: nothing."""
+        if self.name.rpartition("/")[2] != LEGACY:
+            return ""
+        return (
+            f"{self.name}: Crazyswarm2 reads x and y of it as degrees of pitch and roll and z as"
+            " PWM of the motors, not as m/s; use cmd_velocity_world, as in drivers:=crazyswarm2"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverRelay(_Outgoing):
+    """One topic on which a vehicle's estimator takes a pose from outside."""
+
+    type: Annotated[str, Spec("the driver's, package/msg/Type", choices=RELAYS)]
+
+    def __post_init__(self) -> None:
+        self.check(self.type)
 
 
 def _throttle(command: ThrustCommand, target: DriverCommand) -> float:

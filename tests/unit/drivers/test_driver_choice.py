@@ -18,9 +18,9 @@ from scipy.spatial.transform import Rotation
 from quadsim.base.errors import InputError
 from quadsim.base.files import known
 from quadsim.base.options import from_texts
-from quadsim.drivers.commands import DriverCommand
 from quadsim.drivers.driver import load_driver
 from quadsim.drivers.outward import (
+    DriverCommand,
     OutsidePose,
     ThrustCommand,
     VelocityCommand,

@@ -20,8 +20,8 @@ from quadsim.bag.reading import open_bag
 from quadsim.bag.topics import datum_of
 from quadsim.base.errors import InputError, QuadsimError
 from quadsim.base.files import known
-from quadsim.drivers.convert import Converter
-from quadsim.drivers.driver import DriverTopic, load_driver, load_drivers
+from quadsim.drivers.convert import Converter, DriverTopic
+from quadsim.drivers.driver import load_driver, load_drivers
 from quadsim.wire import px4
 from quadsim.wire.decode import LAYOUTS, decode
 from quadsim.wire.definitions import standard_types

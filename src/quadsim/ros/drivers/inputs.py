@@ -12,8 +12,8 @@ from rosbags.typesys.store import Typestore
 
 from quadsim.base.errors import QuadsimError
 from quadsim.drivers import bodies
-from quadsim.drivers.convert import Converter, can_convert, frame_names
-from quadsim.drivers.driver import Driver, DriverTopic
+from quadsim.drivers.convert import Converter, DriverTopic, can_convert, frame_names
+from quadsim.drivers.driver import Driver
 from quadsim.ros.messages.cdr import MessageError, Reader
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.topics import Topic, message_class

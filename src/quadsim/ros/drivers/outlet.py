@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Generic, TypeVar
 
-from quadsim.drivers.commands import DriverCommand, DriverRelay
+from quadsim.drivers.outward import DriverCommand, DriverRelay
 from quadsim.ros.runtime import qos
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.topics import full_name, message_class

@@ -14,12 +14,12 @@ from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3
-from quadsim.drivers.commands import DriverCommand
 from quadsim.drivers.driver import Driver
 from quadsim.drivers.outward import (
     ATTITUDE,
     RATES,
     AnyCommand,
+    DriverCommand,
     ThrustCommand,
     VelocityCommand,
     sent_as,

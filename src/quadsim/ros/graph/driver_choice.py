@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from quadsim.base.errors import InputError
-from quadsim.drivers.convert import frame_names
-from quadsim.drivers.driver import Driver, DriverTopic, load_driver
+from quadsim.drivers.convert import DriverTopic, frame_names
+from quadsim.drivers.driver import Driver, load_driver
 from quadsim.ros.graph.options import SIM
 from quadsim.ros.graph.vehicles import frame_prefix
 from quadsim.ros.runtime.packages import is_installed, lost

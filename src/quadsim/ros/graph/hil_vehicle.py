@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from quadsim.base.errors import InputError
 from quadsim.drivers.bodies import TYPES
-from quadsim.drivers.driver import Driver, DriverTopic
+from quadsim.drivers.convert import DriverTopic
+from quadsim.drivers.driver import Driver
 from quadsim.ros.graph.driver_choice import Drivers, choose, definite
 from quadsim.wire.px4 import PACKAGE
 from quadsim.wire.standard import ODOMETRY
