@@ -25,7 +25,7 @@ LAUNCH = {
     "swarm": ("quadsim.ros.graph.swarm_graph", "SwarmLaunch"),
     "firmware": ("quadsim.ros.graph.swarm_graph", "FirmwareLaunch"),
     "gazebo": ("quadsim.ros.graph.gazebo_graph", "GazeboLaunch"),
-    "hil": ("quadsim.ros.graph.hil_options", "HilOptions"),
+    "hil": ("quadsim.ros.graph.hil_graph", "HilLaunch"),
     "replay": ("quadsim.ros.graph.replay_graph", "ReplayLaunch"),
 }
 #: Folder of config/: module and class of its files' keys.

@@ -3,9 +3,9 @@
 Before a flight: docs/hil.md.
 """
 
-from quadsim.ros.graph.hil_options import HilOptions
+from quadsim.ros.graph.hil_graph import HilLaunch
 from quadsim.ros.graph.launching import launch_description
 
 
 def generate_launch_description():
-    return launch_description(HilOptions)
+    return launch_description(HilLaunch)

@@ -16,7 +16,7 @@ from std_msgs.msg import Bool
 from std_srvs.srv import SetBool
 
 from quadsim.bag.reading import open_bag
-from quadsim.ros.graph.hil_options import HilOptions
+from quadsim.ros.graph.hil_graph import HilLaunch
 from quadsim.ros.runtime import qos
 from quadsim.ros.runtime.processes import maker
 
@@ -252,7 +252,7 @@ def test_two_vehicles_in_one_graph_pass_each_other(bench, tmp_path):
     """Drivers and guards as they are launched; the guards hear each other, and one button."""
     guard = tmp_path / "slow.yaml"
     guard.write_text(SLOW)
-    specs = HilOptions(
+    specs = HilLaunch(
         drivers="stand_in", vehicles=2, driver_namespace="/a,/b", guard=str(guard), planner="",
         lidar="", record="false",
     ).describe()  # fmt: skip
@@ -291,7 +291,7 @@ def test_vehicles_of_different_drivers_see_each_other_and_plan_around(bench, tmp
     (tmp_path / "fleet.yaml").write_text(fleet)
     files = {name: str(tmp_path / f"{name}.yaml") for name in ("fleet", "PLANNER", "LIDAR")}
     bag = tmp_path / "bag"
-    specs = HilOptions(
+    specs = HilLaunch(
         fleet=files["fleet"], planner=files["PLANNER"], lidar=files["LIDAR"], record=str(bag)
     ).describe()
     crafts = {

@@ -11,10 +11,10 @@ pytest.importorskip("rclpy")
 from launch_stand_ins import actions, plain
 
 from quadsim.base.options import from_texts, launch_arguments
-from quadsim.ros.graph.hil_options import HilOptions
+from quadsim.ros.graph.hil_graph import HilLaunch
 
 MEASURED = str(Path(__file__).parents[1] / "helpers" / "measured_guard.yaml")
-DEFAULTS = {name: default for name, (default, _) in launch_arguments(HilOptions).items()}
+DEFAULTS = {name: default for name, (default, _) in launch_arguments(HilLaunch).items()}
 
 
 @pytest.mark.parametrize("structure", ["sil", "hil", "target", "basic"])
@@ -23,7 +23,7 @@ def test_its_nodes_are_those_of_the_description(launch_module, structure):
     values = DEFAULTS | {"structure": structure, "drivers": drivers, "record": "somewhere"}
     values["guard"] = MEASURED
     nodes = actions(launch_module("hil").generate_launch_description(), values)
-    specs = from_texts(HilOptions, values).describe()
+    specs = from_texts(HilLaunch, values).describe()
     assert [(n.kwargs["executable"], n.kwargs["namespace"]) for n in nodes] == [
         (s.executable, s.namespace) for s in specs
     ]

@@ -8,7 +8,7 @@ from launch_stand_ins import actions, declared, plain
 from quadsim.base.options import from_texts, launch_arguments
 from quadsim.ros.graph.gazebo_graph import GazeboLaunch
 from quadsim.ros.graph.graph import SimLaunch
-from quadsim.ros.graph.hil_options import HilOptions
+from quadsim.ros.graph.hil_graph import HilLaunch
 from quadsim.ros.graph.options import FirmwareFlight
 from quadsim.ros.graph.replay_graph import ReplayLaunch
 from quadsim.ros.graph.swarm_graph import FirmwareLaunch, SwarmLaunch
@@ -19,7 +19,7 @@ OPTIONS = {
     "swarm": SwarmLaunch,
     "firmware": FirmwareLaunch,
     "gazebo": GazeboLaunch,
-    "hil": HilOptions,
+    "hil": HilLaunch,
     "replay": ReplayLaunch,
 }
 #: Arguments of each, with their defaults, as documents and people's own launch files have them.

@@ -24,12 +24,12 @@ from launch import LaunchContext
 from quadsim.base.options import from_texts
 from quadsim.ros.graph.gazebo_graph import GazeboLaunch
 from quadsim.ros.graph.graph import NodeSpec, SimLaunch
-from quadsim.ros.graph.hil_options import HilOptions
+from quadsim.ros.graph.hil_graph import HilLaunch
 
 FOLDER = Path(__file__).parents[2] / "launch"
 MEASURED = str(Path(__file__).parents[1] / "helpers" / "measured_guard.yaml")
 Values = dict[str, str]
-GRAPHS: dict[str, Any] = {"sim": SimLaunch, "hil": HilOptions, "gazebo": GazeboLaunch}
+GRAPHS: dict[str, Any] = {"sim": SimLaunch, "hil": HilLaunch, "gazebo": GazeboLaunch}
 
 
 def started(name: str, values: Values) -> list[Any]:

@@ -12,17 +12,17 @@ pytest.importorskip("rclpy")
 
 from quadsim.base.errors import InputError
 from quadsim.base.options import from_texts, launch_arguments
-from quadsim.ros.graph.hil_options import HilOptions
+from quadsim.ros.graph.hil_graph import HilLaunch
 from quadsim.ros.nodes.composed import specs_from
 from quadsim.ros.runtime import packages
 
 MEASURED = str(Path(__file__).parents[2] / "helpers" / "measured_guard.yaml")
-ARGUMENTS = launch_arguments(HilOptions)
+ARGUMENTS = launch_arguments(HilLaunch)
 DEFAULTS = {name: default for name, (default, _) in ARGUMENTS.items()} | {"guard": MEASURED}
 
 
 def described(**values):
-    return from_texts(HilOptions, DEFAULTS | {"record": "false"} | values).describe()
+    return from_texts(HilLaunch, DEFAULTS | {"record": "false"} | values).describe()
 
 
 def by_name(specs):

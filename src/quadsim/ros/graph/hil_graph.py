@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from quadsim.bag.origin import surroundings
@@ -382,3 +382,13 @@ def _recorded(vehicle: HilVehicle) -> list[str]:
 def composed(specs: Sequence[NodeSpec]) -> NodeSpec:
     """One process that holds all of these nodes."""
     return NodeSpec("composed", "/", {"nodes": json.dumps([asdict(spec) for spec in specs])})
+
+
+@dataclass(frozen=True)
+class HilLaunch(HilOptions):
+    """What ``hil.launch.py`` launches."""
+
+    def describe(self) -> list[NodeSpec]:
+        """The nodes; of ``basic`` all in one process."""
+        specs = describe_hil(self)
+        return [composed(specs)] if self.structure == "basic" else specs

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from quadsim.bag.profiles import Recording
 from quadsim.base.options import option
 from quadsim.ros.graph.options import FirmwareSource, Record
-
-if TYPE_CHECKING:
-    from quadsim.ros.graph.graph import NodeSpec
 
 #: Structures in which the vehicle stands in for a real one.
 STANDS_IN = ("basic", "sil")
@@ -110,10 +106,3 @@ class HilOptions:
     record: Record = "true"
     recording: Recording = field(default_factory=Recording)
     apparitions: tuple[str, ...] = ()
-
-    def describe(self) -> list[NodeSpec]:
-        """The nodes; of ``basic`` all in one process."""
-        from quadsim.ros.graph.hil_graph import composed, describe_hil
-
-        specs = describe_hil(self)
-        return [composed(specs)] if self.structure == "basic" else specs
