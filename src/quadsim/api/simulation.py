@@ -77,6 +77,8 @@ class Simulation(FlightView):
         >>> simulation.state.p_W
     """
 
+    _loop: ClosedLoop
+
     def __init__(
         self,
         scenario: Name = "square",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,32 @@ from quadsim.base.compiled import Array
 from quadsim.base.errors import InputError
 from quadsim.base.records import SETPOINT_MODES
 from quadsim.control.airframe import AirframeParams
+from quadsim.mission.flight.flight import FlightManager
 from quadsim.sim.log import Event
 from quadsim.sim.scenario import Scenario
 from quadsim.vehicle.state import ROTOR
 
-if TYPE_CHECKING:
-    from quadsim.sim.closed_loop import ClosedLoop
+
+class ViewedLoop(Protocol):
+    """What a view needs of a closed loop."""
+
+    scenario: Scenario
+    setup: Any
+    state: Any
+    use_truth: bool
+    events: list[Event]
+    own: Any
+
+    @property
+    def manager(self) -> FlightManager:
+        """Its autopilot."""
+
+    @property
+    def records(self) -> dict[str, NDArray[np.record]]:
+        """Live (1,) records of this moment."""
+
+    def samples(self, kind: str) -> NDArray[np.record]:
+        """What a sensor has published so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +94,7 @@ class FlightView:
         scenario: what flies.
     """
 
-    _loop: ClosedLoop
+    _loop: ViewedLoop
     scenario: Scenario
 
     @property

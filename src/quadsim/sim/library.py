@@ -9,7 +9,7 @@ from contextlib import suppress
 from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import find_world, share_dir
@@ -19,9 +19,6 @@ from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import Scene
 from quadsim.world.scene.terrain_hills import HillsParams
 from quadsim.world.sdf.world_file import World, load_world
-
-if TYPE_CHECKING:
-    from quadsim.sim.scenario import ScenarioFile
 
 #: Scenes that are kept; one of hills is some megabytes.
 MAX_SCENES = 4
@@ -58,7 +55,8 @@ class Library:
         self._expected = expected or {}
         self._read: dict[Path, dict[str, Any]] = {}
         self.digests: dict[str, str] = {}
-        self._scene = lru_cache(MAX_SCENES)(self._make_scene)
+        #: What rays and vehicles meet; the same object for the same arguments.
+        self.scene = lru_cache(MAX_SCENES)(self._make_scene)
         self.world = lru_cache(MAX_SCENES)(_load_world)
 
     def yaml(self, path: Path) -> dict[str, Any]:
@@ -72,14 +70,6 @@ class Library:
             self._note(path)  # one that is not as expected is not kept, and refused again
             self._read[path] = content
         return deepcopy(self._read[path])
-
-    def scene(self, file: ScenarioFile) -> Scene:
-        """What rays and vehicles meet in a scenario; the same object for the same keys.
-
-        Raises:
-            InputError: as of :func:`quadsim.world.build.make_scene`.
-        """
-        return self._scene(file.world, file.terrain, file.heightmap, file.environment)
 
     def _make_scene(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +25,11 @@ from quadsim.estimation.own import OwnEstimator
 from quadsim.sensors import SENSORS
 from quadsim.sensors.error_terms import due
 from quadsim.sensors.model import Readings
-from quadsim.sim.flight_view import FlightView
+from quadsim.sim.flight_view import FlightView, ViewedLoop
 from quadsim.sim.log import ERROR, Event
 from quadsim.sim.loop import MOTORS_OUTSIDE, NOTHING_OUTSIDE
 from quadsim.sim.vehicles import Vehicles
 from quadsim.vehicle.state import ROTOR
-
-if TYPE_CHECKING:
-    from quadsim.sim.closed_loop import ClosedLoop
 
 #: What an own sensor can measure for our filter, and the kind of the filter's messages.
 MEASURES = {
@@ -44,10 +41,19 @@ MEASURES = {
 PLANNED = ("mission", "velocity")
 
 
+class LoopWithParts(ViewedLoop, Protocol):
+    """What own parts need of a closed loop."""
+
+    vehicle: str
+    devices: dict[str, NDArray[np.record]]
+    flies_on: str
+    held: bool
+
+
 class LoopView(FlightView):
     """What an own part is handed as ``now``."""
 
-    def __init__(self, loop: ClosedLoop) -> None:
+    def __init__(self, loop: LoopWithParts) -> None:
         self._loop, self.scenario = loop, loop.scenario
 
 
@@ -118,7 +124,7 @@ class OwnParts:
         error: why a part failed; None while none has.
     """
 
-    def __init__(self, loop: ClosedLoop, vehicles: Vehicles, index: int) -> None:
+    def __init__(self, loop: LoopWithParts, vehicles: Vehicles, index: int) -> None:
         self._loop, self._index, self._vehicles = loop, index, vehicles
         self._now = LoopView(loop)
         self.error: PartError | None = None

@@ -468,7 +468,7 @@ def read_scenario(
         for kind, cls in _FILES.items()
     )
     check_attitude_device(devices, estimator, file, where)
-    scene = library.scene(file)
+    scene = library.scene(file.world, file.terrain, file.heightmap, file.environment)
     vehicle = with_ropes(vehicle, file)
     try:
         check_ropes(vehicle, extent_m(scene))
