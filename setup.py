@@ -63,6 +63,11 @@ GYM = [
     "gymnasium>=1.1",  # the first whose vector environments say how they begin anew
     "pettingzoo>=1.24",
 ]
+TRAIN = [  # policies: what writes them, what flies them
+    *GYM,
+    "onnx>=1.16",
+    "onnxruntime>=1.17",
+]
 BROWSER = [  # tests of quadsim ui in Debian's chromium
     "playwright>=1.40",
 ]
@@ -78,7 +83,7 @@ TEST = [
     *CLUSTER,
     *DOCS,
     *FIRMWARE,
-    *GYM,
+    *TRAIN,
     *TERRAIN,
     'evo>=1.38 ; python_version >= "3.11"',  # trajectory errors to compare with
     *UI,
@@ -188,6 +193,7 @@ setup(
         "terrain": TERRAIN,
         "ui": UI,
         "gym": GYM,
+        "train": TRAIN,
         "cluster": CLUSTER,
         "browser": BROWSER,
         "docs": DOCS,

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from quadsim.base.compiled import kernel
     from quadsim.base.errors import FlightError, InputError, QuadsimError
     from quadsim.base.parts import PartError
+    from quadsim.sim.flight_view import Attitude, Rates
 
 __all__ = [
+    "Attitude",
     "Controller",
     "Flight",
     "FlightError",
@@ -30,6 +32,7 @@ __all__ = [
     "InputError",
     "PartError",
     "QuadsimError",
+    "Rates",
     "Simulation",
     "State",
     "kernel",
@@ -43,6 +46,7 @@ _PLACES = {
     **dict.fromkeys(("Flight", "load", "replay"), "quadsim.api.flight"),
     **dict.fromkeys(("FlightError", "InputError", "QuadsimError"), "quadsim.base.errors"),
     "PartError": "quadsim.base.parts",
+    **dict.fromkeys(("Attitude", "Rates"), "quadsim.sim.flight_view"),
     "kernel": "quadsim.base.compiled",
 }
 

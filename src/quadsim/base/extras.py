@@ -19,6 +19,8 @@ EXTRAS = {
     "rasterio": ("rasterio", "terrain"),
     "gymnasium": ("gymnasium", "gym"),
     "pettingzoo": ("pettingzoo", "gym"),
+    "onnx": ("onnx", "train"),
+    "onnxruntime": ("onnxruntime", "train"),
     "distributed": ("dask", "cluster"),
 }
 

@@ -21,6 +21,9 @@ from quadsim.base.errors import FlightError, InputError, shown
 #: Key of a part's name where it has arguments: ``{part: my:Pid, gain: 2.0}``.
 NAME_KEY = "part"
 
+#: How the names of files end that are trained policies, which fly as controllers or planners.
+POLICIES = (".onnx", ".pt")
+
 #: Name of the event that a part failed.
 PART_FAILED = "own part"
 
@@ -93,6 +96,8 @@ class Part:
         return found
 
     def _imported(self) -> Any:
+        if self.name.endswith(POLICIES):
+            return import_module("quadsim.gym.policy").Policy
         module, colon, attribute = self.name.partition(":")
         if not colon:
             return self._registered()
@@ -154,7 +159,10 @@ class Part:
                 return self.made
             names = inspect.signature(cls).parameters
             wanted = {name: value for name, value in offered.items() if name in names}
-            return cls(**{**wanted, **self.arguments})
+            policy = {"file": self.name} if self.name.endswith(POLICIES) else {}
+            return cls(**{**wanted, **policy, **self.arguments})
+        except InputError as error:
+            raise InputError(f"{self}: {error}") from None
         except Exception as error:
             raise InputError(f"{self}: cannot be made: {where_raised(error)}") from error
 

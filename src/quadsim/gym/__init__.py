@@ -14,15 +14,17 @@ from quadsim.base.extras import need
 
 if TYPE_CHECKING:
     from quadsim.gym.envs import Env, VectorEnv
+    from quadsim.gym.interface import Limits
     from quadsim.gym.swarm import SwarmEnv
-    from quadsim.gym.tasks import TASKS, Limits, Task
+    from quadsim.gym.tasks import TASKS, Task
     from quadsim.gym.view import Beginning, View
 
 __all__ = ["TASKS", "Beginning", "Env", "Limits", "SwarmEnv", "Task", "VectorEnv", "View"]
 
 _PLACES = {
     **dict.fromkeys(("Env", "VectorEnv"), "envs"),
-    **dict.fromkeys(("TASKS", "Limits", "Task"), "tasks"),
+    **dict.fromkeys(("TASKS", "Task"), "tasks"),
+    "Limits": "interface",
     **dict.fromkeys(("Beginning", "View"), "view"),
     "SwarmEnv": "swarm",
 }

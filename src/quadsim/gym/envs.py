@@ -16,18 +16,15 @@ from numpy.typing import NDArray
 
 from quadsim.base.compiled import Array
 from quadsim.base.errors import InputError
-from quadsim.base.parameters import pack
-from quadsim.gym.tasks import Limits, Task, task_of
-from quadsim.gym.view import Beginning, View, matrices
+from quadsim.gym.interface import Limits, Observer, action_limits
+from quadsim.gym.tasks import Task, task_of
+from quadsim.gym.view import Beginning, View
 from quadsim.lab.campaign.factors import draw, factor_from
 from quadsim.sim.library import Library
 from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.sim.worlds import Units, Worlds
 from quadsim.vehicle.start import hover_speed_radps
-from quadsim.world.air.atmosphere import air_density, air_pressure
 
-#: What a policy sees, and how many numbers: see docs/learning.md for each and its scale.
-OBSERVATIONS = {"truth": 18, "estimate": 27, "sensors": 18}
 #: Keys that make another scene, which all worlds share.
 _OF_SCENE = ("world", "terrain", "heightmap", "scenario")
 
@@ -111,8 +108,6 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         render_mode: str | None = None,
     ) -> None:
         self.task = task_of(task)
-        if observation not in OBSERVATIONS:
-            raise InputError(f"observation: {observation!r}; allowed: {', '.join(OBSERVATIONS)}")
         if fly_on not in (None, "truth", "estimate"):
             raise InputError(f"fly_on: {fly_on!r}; allowed: truth, estimate")
         if render_mode is not None:
@@ -123,22 +118,21 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         if len(sigma) != 4 or not all(0.0 <= each < math.inf for each in sigma):
             raise InputError(f"estimate_sigma: {sigma}; needed: 4 finite numbers, >= 0")
         self._sigma = (sigma[0], sigma[1], sigma[2], sigma[3])
-        self._observation, self._limits = observation, limits or Limits()
         name, keys = scenario or self.task.scenario, {**self.task.changes, **(changes or {})}
         found = scenarios_of(name, keys, randomise or {}, units)
         self.scenario, vehicle = found[0], found[0].vehicle
         if vehicle.kind != "multirotor":
             raise InputError(f"vehicle: {vehicle.name} is a {vehicle.kind}; allowed: multirotors")
+        self._observer = Observer(observation, self.task, self.scenario)
         on_truth = observation == "truth" if fly_on is None else fly_on == "truth"
         self.worlds = Worlds(
             Units(found), num_envs, vehicles, action, round(period_s * 1e9), on_truth,
             self.task.rays, self.task.reach_m, threads,
         )  # fmt: skip
         self.num_envs, self.period_s, self._size = num_envs, period_s, vehicles
-        rotors = len(vehicle.rotor_directions)
-        self._low, self._high = self._action_limits(action, rotors)
+        self._low, self._high = action_limits(action, vehicle, limits or Limits())
         width = len(self._low)
-        seen = OBSERVATIONS[observation] + width + self.task.features_count + self.task.rays
+        seen = self._observer.count(width)
         self.single_action_space = spaces.Box(-1.0, 1.0, (width,), np.float32)
         self.single_observation_space = spaces.Box(-np.inf, np.inf, (seen,), np.float32)
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -148,46 +142,16 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self.render_mode = None
         total = num_envs * vehicles
         self._everybody = np.arange(total)
-        self._memory = np.zeros((total, self.task.memory))
+        self.memory = np.zeros((total, self.task.memory))
         self._action, self._last = np.zeros((total, width)), np.zeros((total, width))
         self._goal_W = np.zeros((total, 3))
         self._hover_radps = hover_speed_radps(vehicle)
-        self._field_T = float(np.linalg.norm(self.scenario.environment.field_W_T()))
-        packed: Any = pack(self.scenario.environment)
-        self._ground_pa = float(air_pressure(packed, 0.0))
-        self._m_per_pa = 1.0 / (air_density(packed, 0.0) * packed.gravity_mps2)
         #: Of all vehicles, in the last step: rewards, ends, and whether each world's time is up.
         self.rewards: Array = np.zeros(total)
         self.ends: NDArray[np.bool_] = np.zeros(total, bool)
         self.late: NDArray[np.bool_] = np.zeros(num_envs, bool)
         self._over: NDArray[np.bool_] = np.zeros(num_envs, bool)
         self._begun = False
-
-    def _action_limits(self, action: str, rotors: int) -> tuple[Array, Array]:
-        """What -1 and 1 are, in the units of the loop."""
-        vehicle, limits = self.scenario.vehicle, self._limits
-        least, most = vehicle.rotor_speed_min_radps, vehicle.rotor_speed_max_radps
-        if action == "rotor_speeds":
-            return np.full(rotors, least), np.full(rotors, most)
-        if action == "thrusts":
-            k = vehicle.thrust_coefficient_N_s2
-            return np.full(rotors, k * least * least), np.full(rotors, k * most * most)
-        rate, tilt, speed = limits.rate_radps, limits.tilt_rad, limits.speed_mps
-        bounds = self._thrust_bounds(rotors)
-        if action == "velocity":
-            high = np.array([speed, speed, speed, rate])
-            return -high, high
-        if action == "rates":
-            return np.array([-rate] * 3 + [bounds[0]]), np.array([rate] * 3 + [bounds[1]])
-        high = np.array([tilt, tilt, rate, bounds[1]])
-        return np.array([-tilt, -tilt, -rate, bounds[0]]), high
-
-    def _thrust_bounds(self, rotors: int) -> tuple[float, float]:
-        """Least and most collective specific thrust, m/s^2; the least keeps the motors turning."""
-        vehicle = self.scenario.vehicle
-        scale = rotors * vehicle.thrust_coefficient_N_s2 / vehicle.mass_kg
-        most = scale * vehicle.rotor_speed_max_radps**2
-        return max(scale * vehicle.rotor_speed_min_radps**2, 0.02 * most), most
 
     # ---- Gymnasium -----------------------------------------------------------------------------
 
@@ -240,9 +204,12 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         if self._size > 1:  # one beside the other, each as far as a place of a line
             start.motions["p_W"][:, 1] += 2.0 * (which % self._size)
         self.worlds.begin(which, shares, start.motions, self._sigma)
-        self._memory[which] = start.memory
+        self.memory[which] = start.memory
         self._action[which] = self._last[which] = 0.0
+        memory = self.memory.copy()  # a goal may count, which is for these alone
         self._goal_W[which] = self.task.goal(self._view())[which]
+        memory[which] = self.memory[which]
+        self.memory = memory
 
     @property
     def _rotors(self) -> int:
@@ -256,7 +223,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             seen["time_s"], true["p_W"], true["v_W"], true["w_B"], true["q_WB"],
             true["rotor_speed_radps"], self._goal_W, self._action, self._last,
             seen["crash"] > 0, seen["contact"] > 0, seen["fault"] > 0, self.worlds.rays,
-            self._memory, seen,
+            self.memory, seen,
         )  # fmt: skip
 
     def _checked(self, actions: Any) -> Array:
@@ -339,45 +306,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
     def _observe(self) -> NDArray[np.float32]:
         """What the policies see, (N, numbers)."""
-        view, seen = self._view(), self.worlds.seen
-        parts = [getattr(self, f"_{self._observation}")(seen), self._action]
-        if self.task.features_count:
-            features = np.asarray(self.task.features(view))
-            if features.shape != (len(seen), self.task.features_count):
-                raise InputError(
-                    f"features: of shape {features.shape}; needed:"
-                    f" {(len(seen), self.task.features_count)}"
-                )
-            parts.append(features)
-        if self.task.rays:
-            parts.append(self.worlds.rays / self.task.reach_m)
-        with np.errstate(over="ignore"):
-            found = np.concatenate(parts, axis=1).astype(np.float32)
-        return np.nan_to_num(found, copy=False, nan=0.0, posinf=1e6, neginf=-1e6)
-
-    def _motion(self, of: NDArray[np.record]) -> list[Array]:
-        """A motion as policies see it: 18 numbers."""
-        R_WB = matrices(of["q_WB"]).reshape(-1, 9)
-        return [(self._goal_W - of["p_W"]) / 5.0, of["v_W"] / 5.0, R_WB, of["w_B"] / 5.0]
-
-    def _truth(self, seen: NDArray[np.record]) -> Array:
-        return np.concatenate(self._motion(seen["true"]), axis=1)
-
-    def _estimate(self, seen: NDArray[np.record]) -> Array:
-        of = seen["estimate"]
-        variances = [of[f"{part}_variance"] for part in ("p", "v", "attitude")]
-        sigma = np.sqrt(np.maximum(np.concatenate(variances, axis=1), 0.0))
-        sigma[:, 6:] *= 10.0
-        return np.concatenate([*self._motion(of), sigma], axis=1)
-
-    def _sensors(self, seen: NDArray[np.record]) -> Array:
-        height_m = (self._ground_pa - seen["pressure_pa"]) * self._m_per_pa
-        below_m = np.where(seen["pressure_pa"] > 0.0, self._goal_W[:, 2] - height_m, 0.0)
-        range_m = np.where(np.isfinite(seen["range_m"]), np.clip(seen["range_m"], 0.0, 10.0), 10.0)
-        columns = np.stack([seen["gnss_age_s"], range_m / 10.0, below_m / 5.0], axis=1)
-        gnss = [(self._goal_W - seen["gnss_p_W"]) / 5.0, seen["gnss_v_W"] / 5.0]
-        imu = [seen["f_S"] / 9.80665, seen["w_S"] / 5.0]
-        return np.concatenate([*imu, *gnss, seen["field_S_T"] / self._field_T, columns], axis=1)
+        return self._observer.numbers(self._view())
 
     def close_extras(self, **kwargs: Any) -> None:
         """End the threads."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,8 @@ class Task:
         scenario: that it is flown in, where none is named.
         changes: dotted keys that are set in that.
         features_count: numbers of :meth:`features`.
+        vectors_count: how many vectors in W are first among them, seen in body axes too.
+        follows: whether its policy flies where a mission wants the vehicle, or a way of its own.
     """
 
     episode_s = 10.0
@@ -37,6 +38,8 @@ class Task:
     scenario = "hover"
     changes: Mapping[str, Any] = {}
     features_count = 0
+    vectors_count = 0
+    follows = True
     #: Farther from the goal it is lost, m.
     lost_m = 8.0
 
@@ -60,6 +63,11 @@ class Task:
         spin = np.square(view.w_B).sum(axis=1)
         level = 0.5 * (1.0 + view.up)
         return near * (0.4 + 0.3 * slow + 0.3 * level) - 0.002 * spin - 0.02 * view.effort
+
+    def achieved(self, view: View) -> NDArray[np.bool_]:
+        """(N,) whether an episode that ends now was a success; here near the goal, and slow."""
+        found: NDArray[np.bool_] = view.error_m < 0.5
+        return found & (np.linalg.norm(view.v_W, axis=1) < 0.5)
 
     def terminated(self, view: View) -> NDArray[np.bool_]:
         """(N,) whether an episode is over for good; a motion that is not finite always is."""
@@ -99,6 +107,8 @@ class Trajectory(Task):
     """Follow a lying eight, 6 m long, once in 6 s; features are where it will be, 0.3 s apart."""
 
     features_count = 9
+    vectors_count = 3
+    follows = False
     period_s = 6.0
 
     def at(self, time_s: Array) -> Array:
@@ -116,6 +126,10 @@ class Trajectory(Task):
         ahead = [self.at(view.time_s + k * 0.3) - view.goal_W for k in (1, 2, 3)]
         return np.concatenate(ahead, axis=1) / 5.0
 
+    def achieved(self, view: View) -> NDArray[np.bool_]:
+        """Near where it shall be."""
+        return np.asarray(view.error_m < 0.5)
+
     def reward(self, view: View) -> Array:
         """Up to 1 on the eight."""
         return np.exp(-view.error_m) - 0.002 * np.square(view.w_B).sum(axis=1) - 0.02 * view.effort
@@ -124,8 +138,10 @@ class Trajectory(Task):
 class Race(Task):
     """Fly through four gates, 1.5 m wide, round and round; features say how a gate stands."""
 
-    memory = 2  # the next gate; whether the last step went through one
+    memory = 3  # the next gate; whether the last step went through one; how many were
     features_count = 6
+    vectors_count = 2
+    follows = False
     episode_s = 15.0
     lost_m = 20.0
     #: Centres, and the directions of flight through them.
@@ -151,6 +167,7 @@ class Race(Task):
         passed = (along > 0.0) & (along < 1.0) & (aside < self.radius_m)
         view.memory[:, 0] = np.where(passed, (gate + 1) % len(self.gates_W), gate)
         view.memory[:, 1] = passed
+        view.memory[:, 2] += passed
         return self.gates_W[view.memory[:, 0].astype(int)]
 
     def features(self, view: View) -> Array:
@@ -158,6 +175,10 @@ class Race(Task):
         gate = view.memory[:, 0].astype(int)
         after = self.gates_W[(gate + 1) % len(self.gates_W)]
         return np.concatenate([self.through_W[gate], (after - view.goal_W) / 10.0], axis=1)
+
+    def achieved(self, view: View) -> NDArray[np.bool_]:
+        """A lap: all gates."""
+        return np.asarray(view.memory[:, 2] >= len(self.gates_W))
 
     def reward(self, view: View) -> Array:
         """10 for a gate, and the speed towards the next one."""
@@ -176,6 +197,8 @@ class Land(Task):
 
     memory = 2  # radius in m and rate in rad/s of the pad's circle
     features_count = 3
+    vectors_count = 1
+    follows = False
     episode_s = 15.0
     height_m = 1.0
 
@@ -200,7 +223,7 @@ class Land(Task):
         """Velocity of the pad, over 5 m/s."""
         return self.pad(view)[1] / 5.0
 
-    def landed(self, view: View) -> NDArray[np.bool_]:
+    def achieved(self, view: View) -> NDArray[np.bool_]:
         """(N,) whether it is on the pad, no faster than that allows."""
         speed = np.linalg.norm(view.v_W - self.pad(view)[1], axis=1)
         found: NDArray[np.bool_] = (view.error_m < 0.3) & (speed < 0.5) & (view.up > 0.9)
@@ -209,17 +232,18 @@ class Land(Task):
     def reward(self, view: View) -> Array:
         """50 on the pad; before that up to 1 near it, at its speed."""
         speed = np.linalg.norm(view.v_W - self.pad(view)[1], axis=1)
-        return np.exp(-0.5 * view.error_m - 0.3 * speed) + 50.0 * self.landed(view)
+        return np.exp(-0.5 * view.error_m - 0.3 * speed) + 50.0 * self.achieved(view)
 
     def terminated(self, view: View) -> NDArray[np.bool_]:
         """On the pad, or lost."""
-        return self.landed(view) | super().terminated(view)
+        return self.achieved(view) | super().terminated(view)
 
 
 class Forest(Task):
     """Fly 40 m east through a forest by sixteen ranges around, as a level lidar has them."""
 
     rays = 16
+    follows = False
     memory = 1  # how far east it was
     episode_s = 30.0
     lost_m = 50.0
@@ -241,9 +265,13 @@ class Forest(Task):
         near = np.maximum(1.0 - view.rays_m.min(axis=1), 0.0)
         return gained - 0.2 * near - 0.02 * view.effort - 20.0 * view.crashed
 
+    def achieved(self, view: View) -> NDArray[np.bool_]:
+        """Through."""
+        return np.asarray(view.p_W[:, 0] > self.goal(view)[:, 0])
+
     def terminated(self, view: View) -> NDArray[np.bool_]:
         """Through, or lost."""
-        return (view.p_W[:, 0] > self.goal(view)[:, 0]) | super().terminated(view)
+        return self.achieved(view) | super().terminated(view)
 
 
 TASKS: dict[str, type[Task]] = {
@@ -264,18 +292,3 @@ def task_of(task: str | Task | type[Task]) -> Task:
     if not isinstance(task, str) or task.lower() not in TASKS:
         raise InputError(f"task: {task!r}; allowed: {', '.join(TASKS)}, or a quadsim.gym.Task")
     return TASKS[task.lower()]()
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What an action of 1 asks for, and what -1 does: the reverse, of thrusts and speeds the least.
-
-    Attributes:
-        rate_radps: of body rates and of the yaw rate.
-        tilt_rad: of roll and pitch.
-        speed_mps: of a velocity along each axis.
-    """
-
-    rate_radps: float = 6.0
-    tilt_rad: float = 0.6
-    speed_mps: float = 5.0

@@ -100,6 +100,18 @@ class View:
         return found
 
 
+def view_of_one(
+    time_s: float, seen: NDArray[np.record], action: Array, last_action: Array, memory: Array
+) -> View:
+    """A vehicle of which ``seen["true"]`` of (1,) is known, and nothing that it hits."""
+    true, none = seen["true"], np.zeros(1, bool)
+    return View(
+        np.array([time_s]), true["p_W"], true["v_W"], true["w_B"], true["q_WB"],
+        true["rotor_speed_radps"], np.zeros((1, 3)), action, last_action, none, none,
+        none, np.zeros((1, 0)), memory, seen,
+    )  # fmt: skip
+
+
 @dataclass
 class Beginning:
     """Where M episodes begin, and by chance of what; a task changes the arrays in place.

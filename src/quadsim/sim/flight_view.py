@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from quadsim.base.compiled import Array
 from quadsim.base.errors import InputError
@@ -85,6 +85,33 @@ class Target:
     a_W: Array
     yaw: float
     yaw_rate: float
+
+
+class Rates(NamedTuple):
+    """What an own controller may command: body rates, which our rate loop flies.
+
+    Attributes:
+        w_B: (3,) in rad/s.
+        thrust: collective specific thrust along body z, m/s^2; 0 stops the motors.
+    """
+
+    w_B: ArrayLike
+    thrust: float
+
+
+class Attitude(NamedTuple):
+    """What an own controller may command: an attitude, which our attitude loop flies.
+
+    Attributes:
+        roll, pitch: rad.
+        yaw_rate: rad/s.
+        thrust: collective specific thrust along body z, m/s^2; 0 stops the motors.
+    """
+
+    roll: float
+    pitch: float
+    yaw_rate: float
+    thrust: float
 
 
 class FlightView:

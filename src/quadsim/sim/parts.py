@@ -22,10 +22,11 @@ from quadsim.control.inner_loop import inner_loop_from_python
 from quadsim.estimation.eskf.input_validation import offer
 from quadsim.estimation.eskf.layout import EXTERNAL_POSITION, GNSS_POSITION, GNSS_VELOCITY
 from quadsim.estimation.own import OwnEstimator
+from quadsim.geometry.rotation import from_euler
 from quadsim.sensors import SENSORS
 from quadsim.sensors.error_terms import due
 from quadsim.sensors.model import Readings
-from quadsim.sim.flight_view import FlightView, ViewedLoop
+from quadsim.sim.flight_view import Attitude, FlightView, Rates, ViewedLoop
 from quadsim.sim.log import ERROR, Event
 from quadsim.sim.loop import MOTORS_OUTSIDE, NOTHING_OUTSIDE
 from quadsim.sim.vehicles import Vehicles
@@ -265,6 +266,10 @@ class OwnParts:
     def _control(self, now_ns: int) -> None:
         """Let the controller's command take effect where the inner loop's would."""
         found = self._controller.update(self._now)
+        if found is None or isinstance(found, Rates | Attitude):
+            self._take_command(found)
+            self._inner_loop(now_ns)
+            return
         speeds = np.asarray(found, float)
         squares = float(speeds @ speeds) if speeds.shape == (self._rotors,) else math.nan
         if not math.isfinite(squares):
@@ -277,6 +282,24 @@ class OwnParts:
         else:
             np.maximum(speeds, 0.0, out=self._speeds)
         self._thrust[0] = self._lift * squares  # by which the mission feels the ground
+
+    def _take_command(self, found: Rates | Attitude | None) -> None:
+        """Let our inner loop obey a controller; without a command of its own, position control."""
+        command = self._command
+        command["by_rates"] = 0
+        if found is None or self._mode.item() == 0:  # disarmed: it is told to stop
+            return
+        numbers = np.hstack(found)
+        if numbers.shape != (4,) or not np.isfinite(numbers).all():
+            raise ValueError(f"update() gave {given_words(found)}; 4 finite numbers are needed")
+        command["stamp_ns"] = max(self._odometry["stamp_ns"].item(), 1)
+        command["thrust"] = numbers[3]
+        if isinstance(found, Rates):
+            command["by_rates"], command["w_B"] = 1, numbers[:3]
+            command["q_WB"] = (1.0, 0.0, 0.0, 0.0)
+        else:
+            command["q_WB"] = from_euler(found.roll, found.pitch, 0.0)
+            command["yaw_rate"] = found.yaw_rate
 
     def _inner_loop(self, now_ns: int) -> None:
         """Our inner loop on the estimate, as the loop's kernel runs it on ours."""

@@ -49,7 +49,7 @@ def test_gymnasium_accepts_the_environment_of_each_task(task):
 def test_gymnasium_makes_them_by_name():
     envs = gymnasium.make_vec("quadsim/Hover-v0", num_envs=3, **QUICK)
     observation, _ = envs.reset(seed=1)
-    assert observation.shape == (3, 22)
+    assert observation.shape == (3, 28)
     assert envs.observation_space.contains(observation)
     one = gymnasium.make("quadsim/Race-v0", **QUICK)
     assert one.observation_space.contains(one.reset(seed=1)[0])

@@ -52,7 +52,7 @@ class PartOptions:
     """Own parts of the user in the place of ours: docs/parts.md."""
 
     controller: str | None = option(
-        None, "own controller, module:Class", metavar="NAME", unset=SCENARIO_SAYS
+        None, "own controller, module:Class or policy.onnx", metavar="NAME", unset=SCENARIO_SAYS
     )
     estimator: str | None = option(
         None,
@@ -64,7 +64,7 @@ class PartOptions:
         (), "own sensor, module:Class; may be repeated", metavar="NAME"
     )
     planner: str | None = option(
-        None, "own planner, module:Class", metavar="NAME", unset=SCENARIO_SAYS
+        None, "own planner, module:Class or policy.onnx", metavar="NAME", unset=SCENARIO_SAYS
     )
     wind: str | None = option(None, "own wind, module:Class", metavar="NAME", unset=SCENARIO_SAYS)
 
