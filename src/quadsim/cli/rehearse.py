@@ -44,6 +44,11 @@ class RehearseOptions(Printed):
     speed_mps: float | None = option(
         None, "limit of speed", "m/s", flags="--speed", unset="the file's"
     )
+    sensors: str | None = option(
+        None,
+        "suite whose depth camera the computer sees by (depth), instead of a level lidar",
+        unset="the file's",
+    )
     firmware: FirmwareSource = field(default_factory=FirmwareSource)
     rate: FirmwareRate = 1.0
     processes: Processes = 0
@@ -71,6 +76,8 @@ def rehearse(options: RehearseOptions) -> int:
     if options.dds and options.processes:
         raise InputError("--processes: not with --dds, which flies one at a time")
     scenario, speed_mps = options.scenario, options.speed_mps
+    if options.dds and options.sensors is not None:
+        raise InputError("--sensors: not with --dds, whose graph has a lidar")
     with loading("loading"):
         from quadsim.hil.rehearsal.rehearsal import load_rehearsal, refuse_on_dds
         from quadsim.lab.rehearsals import (
@@ -81,7 +88,7 @@ def rehearse(options: RehearseOptions) -> int:
         )
 
         firmware = _firmware(options)
-        first = load_rehearsal(scenario, options.seed, speed_mps, firmware)
+        first = load_rehearsal(scenario, options.seed, speed_mps, firmware, sensors=options.sensors)
         if options.dds:
             refuse_on_dds(first)
     folder = run_folder(f"rehearse-{first.name}", options.output)
@@ -93,7 +100,9 @@ def rehearse(options: RehearseOptions) -> int:
                 scenario, seeds, speed_mps, folder, options.domain, options.composed, tell, firmware
             )
         else:
-            outcomes = run_rehearsal(scenario, seeds, speed_mps, options.processes, tell, firmware)
+            outcomes = run_rehearsal(
+                scenario, seeds, speed_mps, options.processes, tell, firmware, options.sensors
+            )
     wall_s = time.perf_counter() - begin_s
     figure = rehearsal_picture(
         [(scenario, outcome) for outcome in flights_to_draw(outcomes)], speed_mps

@@ -30,8 +30,9 @@ MOST, COLUMNS = 6, 2
 
 
 def fly_rehearsal(job: Job) -> Outcome:
-    """Fly one seed of a rehearsal; ``cell`` is its name, ``extra`` limit of speed and firmware."""
-    rehearsal = load_rehearsal(job.cell, job.seed, *job.extra)
+    """Fly one seed of a rehearsal; ``cell`` is its name, ``extra`` speed, firmware, sensors."""
+    speed_mps, firmware, sensors = job.extra
+    rehearsal = load_rehearsal(job.cell, job.seed, speed_mps, firmware, sensors=sensors)
     return (FleetFlight if rehearsal.params.fleet else RehearsalFlight)(rehearsal).fly()
 
 
@@ -42,6 +43,7 @@ def run_rehearsal(
     processes: int = 0,
     progress: Progress | None = None,
     firmware: FirmwareChoice | None = None,
+    sensors: str | None = None,
 ) -> list[Outcome]:
     """Fly a rehearsal over seeds, each with a field, a vehicle and noise of its own.
 
@@ -52,11 +54,12 @@ def run_rehearsal(
         processes, progress: as of :func:`quadsim.lab.campaign.batch.run_batch`; firmware has fixed
             ports, so it flies in one process.
         firmware: flies the stand-in instead of our autopilot.
+        sensors: a suite whose depth camera it sees by, instead of what the file says.
 
     Raises:
         InputError: as of :func:`quadsim.hil.rehearsal.rehearsal.load_rehearsal`.
     """
-    jobs = [Job(name, seed, (speed_mps, firmware)) for seed in seeds]
+    jobs = [Job(name, seed, (speed_mps, firmware, sensors)) for seed in seeds]
     return fly_cells(fly_rehearsal, jobs, 1 if firmware else processes, progress)[name]
 
 

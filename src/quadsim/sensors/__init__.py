@@ -10,7 +10,21 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from quadsim.wire.standard import FIX, IMU, MAGNETIC_FIELD, POINTS, PRESSURE, RANGE, SCAN, TWIST
+from quadsim.wire.standard import (
+    CAMERA_INFO,
+    FIX,
+    IMAGE,
+    IMU,
+    MAGNETIC_FIELD,
+    POINTS,
+    PRESSURE,
+    RANGE,
+    SCAN,
+    TWIST,
+)
+
+#: Where a depth camera's pixels are: z ahead, x right, y down (REP-103).
+OPTICAL = "camera_depth_optical_frame"
 
 
 class SensorTopic(NamedTuple):
@@ -52,7 +66,19 @@ TABLE = {
         (SensorTopic("scan", SCAN, "lidar_link"), SensorTopic("points", POINTS, "lidar_link")),
         "ideal_lidar",
     ),
+    "depth_camera": Entry(
+        (
+            SensorTopic("camera/depth/image_rect_raw", IMAGE, OPTICAL),
+            SensorTopic("camera/depth/camera_info", CAMERA_INFO, OPTICAL),
+            SensorTopic("camera/depth/points", POINTS, OPTICAL),
+            SensorTopic("camera/segmentation", IMAGE, OPTICAL),
+        ),
+        "ideal_depth_camera",
+    ),
 }
+#: Those that scan line by line, in the graph alone: ``SCANNER`` of their modules, no ``MODEL``.
+#: They publish some of their topics.
+SCANNERS = ("lidar", "depth_camera")
 #: Those that publish, which is what has a node.
 PUBLISHING = tuple(kind for kind, entry in TABLE.items() if entry.topics)
 #: The model of each kind that the closed loop samples, a ``SensorModel``.
@@ -71,10 +97,9 @@ def __getattr__(name: str) -> Any:
     """The tables of models, made when they are first asked for."""
     if name not in ("SENSORS", "KINDS", "DEVICES"):
         raise AttributeError(f"module 'quadsim.sensors' has no attribute {name!r}")
-    # a lidar turns while it samples, in the graph alone
-    sensors = {kind: module_of(kind).MODEL for kind in TABLE if kind != "lidar"}
+    sensors = {kind: module_of(kind).MODEL for kind in TABLE if kind not in SCANNERS}
     kinds = {kind: model.params_type for kind, model in sensors.items()}
-    kinds["lidar"] = module_of("lidar").LidarParams
+    kinds |= {kind: module_of(kind).SCANNER.params_type for kind in SCANNERS}
     devices = {kind: kinds[kind] for kind in PUBLISHING}
     globals().update(SENSORS=sensors, KINDS=kinds, DEVICES=devices)
     return globals()[name]

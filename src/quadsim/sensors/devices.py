@@ -10,12 +10,12 @@ from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError, did_you_mean, shown
 from quadsim.base.files import find
 from quadsim.base.parameters import read_yaml
-from quadsim.sensors import KINDS, SENSORS, lidar
+from quadsim.sensors import KINDS, SCANNERS, SENSORS, module_of
 from quadsim.sensors.device_file import Read, read_device
 from quadsim.sensors.error_terms import SensorParams
 from quadsim.sensors.faults import FaultParams
-from quadsim.sensors.lidar import SimulatedLidar
 from quadsim.sensors.model import SimulatedSensor, set_faults
+from quadsim.sensors.scanner import NEEDS, Scanner, fault_list
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import Scene
 
@@ -112,15 +112,16 @@ def not_held(name: str) -> list[str]:
 
 def needs_of(kind: str, params: Any) -> frozenset[str]:
     """What a device feels beside pose and velocity; see :attr:`SensorModel.needs`."""
-    return lidar.NEEDS if kind == lidar.KIND else SENSORS[kind].needs(params)
+    return NEEDS if kind in SCANNERS else SENSORS[kind].needs(params)
 
 
 def simulate(
     kind: str, params: Any, environment: EnvironmentParams, seed: int, vehicle: str, scene: Scene
-) -> SimulatedSensor | SimulatedLidar:
+) -> SimulatedSensor | Scanner:
     """One device on one vehicle, fed with the truth as it comes; arguments as of its class."""
-    if kind == lidar.KIND:
-        return SimulatedLidar(params, environment, seed, vehicle, scene)
+    if kind in SCANNERS:
+        scanner: Scanner = module_of(kind).SCANNER(params, environment, seed, vehicle, scene)
+        return scanner
     return SimulatedSensor(SENSORS[kind], params, environment, seed, vehicle, scene)
 
 
@@ -131,8 +132,8 @@ def check_faults(kind: str, params: Any, faults: Sequence[FaultParams], where: s
         InputError: with ``where`` before it.
     """
     try:
-        if kind == lidar.KIND:
-            lidar.fault_list(params, faults)
+        if kind in SCANNERS:
+            fault_list(kind, params, faults)
         else:
             model = SENSORS[kind]
             set_faults(new_record(model.outbox), model, params, faults)

@@ -27,7 +27,7 @@ from quadsim.mission.script import Command, commands_from
 from quadsim.mission.swarms import missions_of
 from quadsim.mission.trajectories.limits import check_trajectories
 from quadsim.mission.waypoint import ReturnHome
-from quadsim.sensors import SENSORS, TABLE
+from quadsim.sensors import SCANNERS, SENSORS, TABLE
 from quadsim.sensors.devices import check_faults, load_suite
 from quadsim.sensors.error_terms import SensorParams
 from quadsim.sensors.faults import FaultParams
@@ -199,7 +199,7 @@ class Scenario:
         path: of its file.
         scene: what rays meet beside the flat ground.
         faults: kind of sensor to what goes wrong with it.
-        lidar: parameters of the lidar, which flies in the graph alone; None without one.
+        scanners: lidar and depth camera, which fly in the graph alone.
         disturbances: what befalls the vehicles.
         commands: what somebody commands on the way.
         overrides: keys of the file that were given otherwise.
@@ -218,7 +218,7 @@ class Scenario:
     path: Path
     scene: Scene = EMPTY_SCENE
     faults: Mapping[str, tuple[FaultParams, ...]] = field(default_factory=dict)
-    lidar: SensorParams | None = None
+    scanners: Mapping[str, SensorParams] = field(default_factory=dict)
     disturbances: tuple[Disturbance, ...] = ()
     commands: tuple[Command, ...] = ()
     overrides: Mapping[str, Any] = field(default_factory=dict)
@@ -227,9 +227,9 @@ class Scenario:
 
     @property
     def devices(self) -> dict[str, SensorParams]:
-        """What the vehicle carries that publishes: sensors, and the lidar if there is one."""
+        """What the vehicle carries that publishes: sensors, and what scans."""
         published = {kind: params for kind, params in self.sensors.items() if TABLE[kind].topics}
-        return {**published, **({"lidar": self.lidar} if self.lidar else {})}
+        return {**published, **self.scanners}
 
     @property
     def environment(self) -> EnvironmentParams:
@@ -488,7 +488,7 @@ def read_scenario(
         path=path,
         scene=scene,
         faults=faults_from(faults, devices, where),
-        lidar=devices.get("lidar"),
+        scanners={kind: params for kind, params in devices.items() if kind in SCANNERS},
         disturbances=disturbances_from(events, where),
         commands=commands_from(commands, where),
         notes=tuple(notes),

@@ -33,7 +33,7 @@ from quadsim.mission.items import Item, items_from, name_of
 from quadsim.mission.script import commands_from
 from quadsim.mission.trajectories.items import TimedFollow
 from quadsim.mission.trajectories.timed import TrajectoryPoint
-from quadsim.sensors import KINDS, SENSORS
+from quadsim.sensors import KINDS, SCANNERS, SENSORS
 from quadsim.sim.criterion import criteria_from
 from quadsim.sim.scenario import Scenario, ScenarioFile, check_scenario, faults_from
 from quadsim.vehicle.disturbances import disturbances_from, kind_of
@@ -157,7 +157,7 @@ def scenario_from_text(text: str, where: str) -> tuple[Scenario, list[str]]:
         path=Path(where),
         scene=make_scene(file.world, file.terrain, file.heightmap, file.environment),
         faults=faults_from(content.get("faults", []), devices, where),
-        lidar=devices.get("lidar"),
+        scanners={kind: params for kind, params in devices.items() if kind in SCANNERS},
         disturbances=disturbances_from(content.get("events", []), where),
         commands=commands_from(content.get("commands", []), where),
         parts=parts_from(content.get("parts", {}), {}, where),

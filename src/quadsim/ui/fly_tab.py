@@ -11,7 +11,7 @@ from nicegui import run, ui
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import known
-from quadsim.sensors import PUBLISHING
+from quadsim.sensors import PUBLISHING, SCANNERS
 from quadsim.sensors.faults import FAULTS
 from quadsim.sim.log import ERROR, WARN
 from quadsim.ui.charts import VIEWS, WINDOW_S, options
@@ -345,7 +345,7 @@ class FlyTab:
     def _build_faults(self) -> None:
         title("Sensor fault")
         with ui.row().classes("w-full gap-2 flex-nowrap"):
-            kinds = [kind for kind in PUBLISHING if kind != "lidar"]
+            kinds = [kind for kind in PUBLISHING if kind not in SCANNERS]
             self._sensor = ui.select(kinds, value="gnss", on_change=self._fit_faults)
             self._sensor.props(DENSE).classes("grow").mark("sensor")
             self._fault = ui.select(list(FAULTS), value="outage", on_change=self._fit_value)

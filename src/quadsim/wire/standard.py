@@ -17,6 +17,8 @@ TWIST_STAMPED = "geometry_msgs/msg/TwistStamped"
 GEO_POINT = "geographic_msgs/msg/GeoPointStamped"
 SCAN = "sensor_msgs/msg/LaserScan"
 POINTS = "sensor_msgs/msg/PointCloud2"
+IMAGE = "sensor_msgs/msg/Image"
+CAMERA_INFO = "sensor_msgs/msg/CameraInfo"
 NUMBERS = "std_msgs/msg/Float64MultiArray"
 
 #: Before the name of an own sensor's topic, whose log time is the stamp of the sample.

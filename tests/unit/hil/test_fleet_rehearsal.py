@@ -72,7 +72,7 @@ def pose_at(stamp_ns, p_W, v_W=(0.0, 0.0, 0.0)):
 def test_a_lidar_meets_a_vehicle_beside_at_its_cylinder(tmp_path):
     """Where it flies on by its last velocity: 6 m away, less what it has come and its radius."""
     rehearsal = load_rehearsal(written(tmp_path))
-    lidar = VirtualLidar(rehearsal.lidar, rehearsal.scene, 1, level=True)
+    lidar = VirtualLidar(rehearsal.eye, rehearsal.scene, 1, level=True)
     side = HilSide(rehearsal.guard, rehearsal.planner, lidar, (5.0, 0.0, 2.0))
     track = VehicleTrack()
     side.beside = [OtherVehicle(track, (0.3, 0.4))]

@@ -54,8 +54,8 @@ def test_the_graph_flies_as_the_core_does(tmp_path):
     rehearsal = load_rehearsal("appearing", seed=2, speed_mps=2.5)
     specs = {spec.executable: spec for spec in describe_hil(options_for(rehearsal, tmp_path, None))}
     assert specs["guard"].parameters["limits.speed_max_mps"] == 2.5
-    assert specs["lidar"].parameters["columns"] == rehearsal.lidar.columns
-    assert specs["lidar"].parameters["rate_hz"] == rehearsal.lidar.rate_hz
+    assert specs["lidar"].parameters["columns"] == rehearsal.eye.columns
+    assert specs["lidar"].parameters["rate_hz"] == rehearsal.eye.rate_hz
     # what appears is seen, but no vehicle that says where it is
     topic = f"/others/{rehearsal.field.movers[0].name}/odom"
     assert specs["lidar"].parameters["others.odometry"] == [topic]

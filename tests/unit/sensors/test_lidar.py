@@ -516,7 +516,9 @@ def test_a_suite_may_have_a_lidar_and_the_graph_flies_it(seeing):
         {"device": "vlp16", "position_B_m": [0.0, 0.0, 0.1]}, "[{sensor: lidar, fault: frozen}]"
     )
     assert "lidar" not in scenario.sensors
-    assert scenario.lidar == replace(load_device("lidar", "vlp16"), position_B_m=(0.0, 0.0, 0.1))
+    assert scenario.scanners["lidar"] == replace(
+        load_device("lidar", "vlp16"), position_B_m=(0.0, 0.0, 0.1)
+    )
     assert list(scenario.devices) == [*scenario.sensors, "lidar"]
     pytest.importorskip("rclpy")
     from quadsim.ros.graph.graph import GraphOptions, describe

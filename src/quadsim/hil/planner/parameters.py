@@ -56,6 +56,16 @@ class SpeedParams:
         float, Spec("turns to where it flies, 0: not at all", "1/s", ge=0.0, le=10.0)
     ] = 1.5
     yaw_rate_radps: Annotated[float, Spec("fastest turn", "rad/s", gt=0.0, le=10.0)] = 1.5
+    look_rad: Annotated[
+        float,
+        Spec(
+            "it turns before it flies farther aside of its heading than this, and slows down from"
+            " the half of it on, as a camera looks; 0: it flies to any side",
+            "rad",
+            ge=0.0,
+            le=3.1,
+        ),
+    ] = 0.0
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,10 @@ HEIGHT_GAIN_PER_S = 1.0
 AHEAD_S = 0.8
 #: It turns to what is this far ahead on the way, m.
 LOOK_M = 1.5
+#: Where it turns before it flies, it looks at least so long ahead, s.
+LOOK_S = 0.8
+#: Why it is slow meanwhile.
+TURNING = "turns to where it flies"
 #: Pushed so many arrival radii away from its goal, it looks for a way again.
 LEAVING_RADII = 2.0
 #: It plans on while time goes back by no more, and begins anew where it goes back farther, ns.
@@ -176,7 +180,11 @@ class Planner:
         if blind:
             return self._output(np.zeros(3), v, dt_s, "flying", NO_SCAN, self._path(p, goal))
         wanted[:2], slow = follow(self._way, p[:2], v[:2], self.params.speed)
-        rate = self._turn(p[:2], yaw)
+        rate, aside_rad = self._turn(p[:2], v[:2], yaw)
+        look_rad = self.params.speed.look_rad
+        if look_rad > 0.0 and aside_rad > 0.5 * look_rad:
+            wanted[:2] *= max(2.0 * (1.0 - aside_rad / look_rad), 0.0)
+            slow = TURNING
         return self._output(wanted, v, dt_s, "flying", slow, self._path(p, goal), rate)
 
     # ---- goals ---------------------------------------------------------------------------------
@@ -224,17 +232,21 @@ class Planner:
         points = np.vstack([p[:2], points])
         return np.column_stack([points, np.linspace(p[2], goal[2], len(points))])
 
-    def _turn(self, p: NDArray[np.float64], yaw: float | None) -> float:
-        """Yaw rate towards what is ahead on the way."""
+    def _turn(
+        self, p: NDArray[np.float64], v: NDArray[np.float64], yaw: float | None
+    ) -> tuple[float, float]:
+        """Yaw rate towards what is ahead on the way, and how far that is aside, rad."""
         if yaw is None or self._way is None:
-            return 0.0
-        at_m = nearest_on(self._way, p) + LOOK_M
+            return 0.0, 0.0
+        speed = self.params.speed
+        look_m = LOOK_M if speed.look_rad == 0.0 else max(LOOK_M, LOOK_S * float(np.hypot(*v)))
+        at_m = nearest_on(self._way, p) + look_m
         x, y = (place_on(self._way, at_m) - p).tolist()
         if math.hypot(x, y) < 0.5 * LOOK_M:  # at the end it stays as it is
-            return 0.0
-        speed = self.params.speed
-        rate = speed.yaw_gain * wrap(math.atan2(y, x) - yaw)
-        return min(max(rate, -speed.yaw_rate_radps), speed.yaw_rate_radps)
+            return 0.0, 0.0
+        aside_rad = wrap(math.atan2(y, x) - yaw)
+        rate = speed.yaw_gain * aside_rad
+        return min(max(rate, -speed.yaw_rate_radps), speed.yaw_rate_radps), abs(aside_rad)
 
     def _output(
         self,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.hil.rehearsal.hil_side import HilSide, VirtualLidar
+from quadsim.hil.rehearsal.hil_side import HilSide, virtual_eye
 from quadsim.hil.rehearsal.rehearsal import Rehearsal
 from quadsim.hil.rehearsal.stopping import Stop
 from quadsim.hil.rehearsal.vehicle_side import VehicleSide
@@ -88,8 +88,9 @@ class RehearsalFlight:
         self.rehearsal = rehearsal
         self.own = VehicleSide(rehearsal, rehearsal.scenario, rehearsal.scene)
         self.vehicle = self.own.vehicle
-        lidar = VirtualLidar(rehearsal.lidar, rehearsal.scene, rehearsal.seed, level=True)
-        self.side = HilSide(rehearsal.guard, rehearsal.planner, lidar, rehearsal.field.goal_W)
+        guard = rehearsal.guard
+        eye = virtual_eye(rehearsal.eye, rehearsal.scene, rehearsal.seed, guard.sight.range_m)
+        self.side = HilSide(guard, rehearsal.planner, eye, rehearsal.field.goal_W)
         self.events: list[Event] = []
         self._step_ns = round(1e9 / GUARD_RATE_HZ)
         self._track: list[tuple[float, ...]] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,11 @@ from quadsim.hil.guard.parameters import GuardParams
 from quadsim.hil.planner.parameters import PlannerOutput, PlannerParams
 from quadsim.hil.planner.planner import Planner
 from quadsim.hil.rehearsal.stand_in import Telemetry, VehicleCommand
-from quadsim.sensors.lidar import LidarParams, Scan, SimulatedLidar
+from quadsim.sensors.depth_camera import DepthCameraParams, SimulatedDepthCamera
+from quadsim.sensors.depth_scan import DepthScanner
+from quadsim.sensors.lidar import LidarParams, SimulatedLidar
 from quadsim.sensors.pose_history import PoseHistory
+from quadsim.sensors.scanner import Scanner
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.movers import Movers, MovingShape
 from quadsim.world.scene.moving_scene import scene_with
@@ -58,7 +61,7 @@ class VirtualLidar:
     """
 
     def __init__(self, params: LidarParams, scene: Scene, seed: int, level: bool) -> None:
-        self._device = SimulatedLidar(params, EnvironmentParams(), seed, NAME, scene)
+        self._device: Scanner = SimulatedLidar(params, EnvironmentParams(), seed, NAME, scene)
         self._scene, self._level = scene, level
         mount = from_euler(*(math.radians(angle) for angle in params.rotation_deg))
         self._rays_B = params.directions().reshape(-1, 3) @ np.array(to_matrix(mount)).T
@@ -84,7 +87,7 @@ class VirtualLidar:
         scan = self._device.measure(self._pose)
         return None if scan is None else self._in_world(scan)
 
-    def _in_world(self, scan: Scan) -> WorldScan | None:
+    def _in_world(self, scan: Any) -> WorldScan | None:
         """Hits and misses of a scan, from where the lidar was; None: nobody knows where."""
         try:
             p_W, q_WB = self._history.at(scan.stamp_ns + self._after_ns)
@@ -103,6 +106,43 @@ class VirtualLidar:
             origins_W[free] + self.reach_m * rays_W[free],
             np.arctan2(rays_W[hit | free, 1], rays_W[hit | free, 0]),
         )
+
+
+class VirtualCamera(VirtualLidar):
+    """A depth camera that exists nowhere; it tilts as the vehicle does.
+
+    Args:
+        params: of the camera.
+        scene: what stands in the virtual world.
+        seed: of its noise.
+        range_m: how far it is relied on.
+    """
+
+    def __init__(self, params: DepthCameraParams, scene: Scene, seed: int, range_m: float) -> None:
+        environment = EnvironmentParams()
+        self._device = SimulatedDepthCamera(params, environment, seed, NAME, scene)
+        self._scene, self._level = scene, False
+        self._scanner = DepthScanner.of(params, range_m)
+        self.reach_m = self._scanner.range_m
+        self._pose = np.zeros(1, KINEMATICS)[0]
+        self._history = PoseHistory()
+
+    def _in_world(self, image: Any) -> WorldScan | None:
+        """The scan of an image, from where the camera was; None: nobody knows where."""
+        try:
+            p_W, q_WB = self._history.at(np.array([image.stamp_ns]))
+        except ValueError:
+            return None
+        return WorldScan(image.stamp_ns, *self._scanner.scan(image.depth_m, p_W[0], q_WB[0]))
+
+
+def virtual_eye(
+    params: LidarParams | DepthCameraParams, scene: Scene, seed: int, range_m: float
+) -> VirtualLidar:
+    """What looks ahead: a lidar that keeps level, or a depth camera."""
+    if isinstance(params, DepthCameraParams):
+        return VirtualCamera(params, scene, seed, range_m)
+    return VirtualLidar(params, scene, seed, level=True)
 
 
 class OtherVehicle(NamedTuple):

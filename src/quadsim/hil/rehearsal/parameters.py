@@ -144,6 +144,13 @@ class RehearsalParams:
         tuple[float, float],
         Spec("gains over those of its autopilot's file: from, to", "1", ge=0.3, le=3.0),
     ] = (0.8, 1.1)
+    sensors: Annotated[
+        str,
+        Spec(
+            "a suite whose depth camera the computer sees by, as it is mounted there, instead of a"
+            " level lidar; guard and planner are then depth unless they are given; empty: lidar"
+        ),
+    ] = ""
     guard: Annotated[str, Spec("a file of config/guards")] = "default"
     planner: Annotated[str, Spec("a file of config/planners")] = "default"
     motion_capture: MotionCaptureParams = made(default_factory=MotionCaptureParams)

@@ -17,7 +17,8 @@ from quadsim.hil.planner.parameters import PlannerParams, SpeedParams
 from quadsim.hil.rehearsal.judge import hull_radius_m
 from quadsim.hil.rehearsal.parameters import TROUBLES_ON_DDS, RehearsalParams
 from quadsim.hil.rehearsal.stand_in import varied
-from quadsim.sensors.devices import load_device
+from quadsim.sensors.depth_camera import DepthCameraParams
+from quadsim.sensors.devices import load_device, load_suite
 from quadsim.sensors.lidar import LidarParams
 from quadsim.sim.scenario import Scenario, read_scenario
 from quadsim.world.scene.distance import obstacle_distance
@@ -48,7 +49,8 @@ class Rehearsal:
         seed: of the field, the vehicle and all noise.
         params: the keys of the file.
         scenario: the stand-in: vehicle, sensors, estimator, autopilot, in an empty hall.
-        guard, planner, lidar: parameters of the side that flies it.
+        guard, planner: parameters of the side that flies it.
+        eye: the lidar or the depth camera by which that sees.
         field: the virtual world: obstacles, movers, start and goal.
         scene: its obstacles, for rays and distances.
         firmware: flies the stand-in instead of our autopilot; None: ours.
@@ -61,7 +63,7 @@ class Rehearsal:
     scenario: Scenario
     guard: GuardParams
     planner: PlannerParams
-    lidar: LidarParams
+    eye: LidarParams | DepthCameraParams
     field: Field
     scene: Scene
     firmware: FirmwareChoice | None = None
@@ -71,7 +73,8 @@ class Rehearsal:
         """Those of the other vehicles of a fleet too, this one first."""
         others = range(1, len(self.params.fleet))
         given = str(self.path), self.seed, self.params.speed_mps or None, None
-        return (self, *(load_rehearsal(*given, member=k) for k in others))
+        suite = self.params.sensors or None
+        return (self, *(load_rehearsal(*given, k, suite) for k in others))
 
     @property
     def takeoff_s(self) -> float:
@@ -92,6 +95,15 @@ def _lidar(content: Any, where: str) -> LidarParams:
     params = load_device("lidar", keys["device"], other, f"{where}: lidar")
     assert isinstance(params, LidarParams)
     return params
+
+
+def _camera(suite: str, where: str) -> DepthCameraParams:
+    """The depth camera of a suite."""
+    camera = load_suite(suite).get("depth_camera")
+    if camera is None:
+        raise InputError(f"{where}: {suite} has no depth_camera; allowed: a suite with one (depth)")
+    assert isinstance(camera, DepthCameraParams)
+    return camera
 
 
 def _place(params: RehearsalParams, seed: int, where: str) -> Field:
@@ -174,6 +186,7 @@ def load_rehearsal(
     speed_mps: float | None = None,
     firmware: FirmwareChoice | None = None,
     member: int = 0,
+    sensors: str | None = None,
 ) -> Rehearsal:
     """Read a rehearsal and every file it names.
 
@@ -183,6 +196,7 @@ def load_rehearsal(
         speed_mps: limit of speed instead of the file's.
         firmware: flies the stand-in instead of our autopilot.
         member: which vehicle of a fleet; its noise is of a seed of its own.
+        sensors: a suite whose depth camera it sees by, instead of what the file says.
 
     Raises:
         InputError: one line that names the file, the key and what is allowed.
@@ -190,7 +204,17 @@ def load_rehearsal(
     path = find("rehearsals", name)
     content = read_yaml(path)
     stand_in = content.pop("stand_in", {})
-    lidar = _lidar(content.pop("lidar", "virtual_lidar"), str(path))
+    sees, suite = str(path), sensors if sensors is not None else content.get("sensors", "")
+    eye: LidarParams | DepthCameraParams
+    if suite:
+        sees = f"{path}: sensors" if sensors is None else "--sensors"
+        if "lidar" in content and sensors is None:
+            raise InputError(f"{path}: lidar, sensors: both are given; allowed: one of them")
+        content.pop("lidar", None)
+        eye = _camera(str(suite), sees)
+        content = {"guard": "depth", "planner": "depth", **content, "sensors": suite}
+    else:
+        eye = _lidar(content.pop("lidar", "virtual_lidar"), str(path))
     params = from_mapping(RehearsalParams, content, str(path))
     for key in ("start_W_m", "goal_W_m"):
         if (params.field or params.fleet) and key in content:
@@ -219,7 +243,7 @@ def load_rehearsal(
         guard = replace(guard, limits=replace(guard.limits, speed_max_mps=params.speed_mps))
         planner = replace(planner, speed=replace(planner.speed, speed_mps=params.speed_mps))
     return Rehearsal(
-        path.stem, path, seed, params, scenario, guard, planner, lidar, field, scene, firmware
+        path.stem, path, seed, params, scenario, guard, planner, eye, field, scene, firmware
     )  # fmt: skip
 
 

@@ -77,7 +77,7 @@ def options_for(rehearsal: Rehearsal, folder: Path, bag: Path | None) -> HilOpti
     return HilOptions(
         structure="sil",
         world=str(world_of(rehearsal, folder)),
-        lidar=written("lidar", rehearsal.lidar, sensor="lidar"),
+        lidar=written("lidar", rehearsal.eye, sensor="lidar"),
         level=True,
         guard=written("guard", rehearsal.guard),
         planner=written("planner", rehearsal.planner),

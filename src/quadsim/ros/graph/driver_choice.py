@@ -16,9 +16,9 @@ from quadsim.drivers.driver import Driver, load_driver
 from quadsim.ros.graph.options import SIM
 from quadsim.ros.graph.vehicles import frame_prefix
 from quadsim.ros.runtime.packages import is_installed, lost
-from quadsim.sensors import PUBLISHING, TABLE
+from quadsim.sensors import PUBLISHING, SCANNERS, TABLE
 
-#: Executables whose topics a driver can give, and those topics; of a lidar's one is enough.
+#: Executables whose topics a driver can give, and those topics; of a scanner's one is enough.
 GIVEN_BY: Mapping[str, tuple[str, ...]] = {
     **{kind: tuple(topic.name for topic in TABLE[kind].topics) for kind in PUBLISHING},
     "estimator": ("odometry/filtered",),
@@ -236,7 +236,7 @@ def _entry(text: str) -> Entry:
 def _giver(node: str, entries: list[Entry], runs: bool) -> str | None:
     """Who gives what a node would: the first driver that gives all of it, or else some of it."""
     topics = set(GIVEN_BY[node])
-    enough = 1 if node == "lidar" else len(topics)
+    enough = 1 if node in SCANNERS else len(topics)
     shares: list[tuple[bool, str]] = []
     for entry in entries:
         share = enough * runs if entry.name == SIM else len(entry.parts & topics)

@@ -288,7 +288,7 @@ def _lidar_topics(scenario: Scenario, options: GazeboLaunch) -> list[str]:
     """What a lent lidar publishes: ``scan`` of a planar one, else ``points``."""
     if "lidar" not in options.lent:
         return []
-    return ["scan" if getattr(scenario.lidar, "channels", 1) == 1 else "points"]
+    return ["scan" if getattr(scenario.scanners.get("lidar"), "channels", 1) == 1 else "points"]
 
 
 def _joints(scenario: Scenario, options: GazeboLaunch, world: str) -> list[NodeSpec]:

@@ -70,15 +70,15 @@ class StaticTransforms:
         if self._kind is not None:
             self._publisher = node.create_publisher(self._kind, "/tf_static", LATCHED)
 
-    def publish(self, mounts: Mounts) -> None:
-        """Say where the frames are."""
+    def publish(self, mounts: Mounts, parent: str = "base_link") -> None:
+        """Say where the frames are in another, which is the body's by default."""
         if self._kind is None:
             return
         node = self._node
         self._publisher.publish(
             self._kind(
                 transforms=[
-                    _stamped(0, node.frame("base_link"), node.frame(frame), p, from_euler(*angles))
+                    _stamped(0, node.frame(parent), node.frame(frame), p, from_euler(*angles))
                     for frame, (p, angles) in mounts.items()
                 ]
             )

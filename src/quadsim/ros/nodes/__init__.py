@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from quadsim.sensors import TABLE
+from quadsim.sensors import SCANNERS, TABLE
 
 
 def node_module(executable: str) -> Any:
@@ -14,7 +14,7 @@ def node_module(executable: str) -> Any:
     Raises:
         ModuleNotFoundError: there is no such executable.
     """
-    if executable in TABLE and executable != "lidar":
+    if executable in TABLE and executable not in SCANNERS:
         from quadsim.ros.parts.sensor_kinds import sensor_module
 
         return sensor_module(executable)

@@ -1,4 +1,4 @@
-"""What carries the sensors ``lidar`` and ``rangefinder``: any vehicle, among others."""
+"""What carries the sensors ``lidar``, ``depth_camera``, ``rangefinder``: any vehicle, among others."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from quadsim.ros.parts.sensor import SensorNode
 from quadsim.ros.parts.truth_input import POSES, TruthInput, declare_pose_frame
 from quadsim.ros.runtime.params import declare_one
 from quadsim.world.scene.moving_scene import scene_with
+
+#: Roll, pitch and yaw of an optical frame in that of its camera, rad.
+OPTICAL_RPY = (-0.5 * math.pi, 0.0, -0.5 * math.pi)
 
 
 class Carrier:
@@ -44,6 +47,10 @@ class Carrier:
         """Publish where on the vehicle the sensor sits."""
         roll, pitch, yaw = map(math.radians, rotation_deg)
         self._transforms.publish({frame: (position_B_m, (roll, pitch, yaw))})
+
+    def show_optical(self, camera: str, frame: str) -> None:
+        """Publish the optical frame of a camera: z ahead, x right, y down (REP-103)."""
+        self._transforms.publish({frame: ((0.0, 0.0, 0.0), OPTICAL_RPY)}, camera)
 
     @cached_property
     def _transforms(self) -> StaticTransforms:

@@ -12,7 +12,7 @@ from rclpy.qos import QoSProfile
 
 from quadsim.base.errors import InputError
 from quadsim.ros.runtime import qos
-from quadsim.sensors import PUBLISHING, TABLE
+from quadsim.sensors import PUBLISHING, SCANNERS, TABLE
 
 
 @dataclass(frozen=True)
@@ -103,12 +103,11 @@ EVENTS = _topic(
     "dynamics", "autopilot", "mixer", "guard", "swarm", "gazebo_view", profile=qos.EVENTS,
 )  # fmt: skip
 BATTERY = _topic("battery_state", "sensor_msgs/msg/BatteryState", "dynamics")
-#: Of the sensors. A lidar publishes one of its two, so a graph is complete without; few are kept,
-#: as they are large.
+#: Of the sensors. Those of scanners need not be there; few are kept, as they are large.
 SENSORS = {
     topic.name: (
         _topic(topic.name, topic.type_name, wanted=qos.best_effort(qos.RELIABLE))
-        if kind == "lidar"
+        if kind in SCANNERS
         else _sensor(topic.name, topic.type_name, kind)
     )
     for kind, entry in TABLE.items()
@@ -116,6 +115,8 @@ SENSORS = {
 }
 IMU_RAW, SCAN, POINTS = SENSORS["imu/data_raw"], SENSORS["scan"], SENSORS["points"]
 IMU = _sensor("imu/data", "sensor_msgs/msg/Imu", "estimator")
+DEPTH, CAMERA_INFO = SENSORS["camera/depth/image_rect_raw"], SENSORS["camera/depth/camera_info"]
+DEPTH_POINTS, SEGMENTATION = SENSORS["camera/depth/points"], SENSORS["camera/segmentation"]
 MAGNETIC_FIELD, PRESSURE = SENSORS["imu/mag"], SENSORS["imu/static_pressure"]
 GPS_FIX, GPS_VELOCITY, RANGE = SENSORS["gps/fix"], SENSORS["gps/vel"], SENSORS["range/down"]
 ODOMETRY = _fast("odometry/filtered", "nav_msgs/msg/Odometry", "estimator", "swarm")

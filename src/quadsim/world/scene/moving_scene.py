@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from quadsim.world.scene.obstacles import Obstacle
 from quadsim.world.scene.raycast_tree import MeshArrays, ShapeArrays
-from quadsim.world.scene.scene import Scene, scene_of
+from quadsim.world.scene.scene import BESIDE_ID, FIRST_ID, LAST_ID, Scene, scene_of
 
 #: Where no ray ends: boxes of leaves that hold nothing lie here, m.
 NOWHERE_M = 1e12
@@ -88,10 +88,12 @@ def scene_with(scene: Scene, others: Sequence[Obstacle]) -> Scene:
         return scene
     _, shapes, meshes, *_ = scene_of(others)
     if len(meshes.rows):
-        rows = shapes.kinds + np.where(shapes.kinds[:, 1:] < 0, 0, [0, len(scene.meshes.rows)])
-        shapes, meshes = shapes._replace(kinds=rows), _joined_meshes(scene.meshes, meshes)
+        shapes.kinds[shapes.kinds[:, 1] >= 0, 1] += len(scene.meshes.rows)
+        meshes = _joined_meshes(scene.meshes, meshes)
     else:
         meshes = scene.meshes
+    first = max(BESIDE_ID, 1 + int(scene.shapes.kinds[:, 2].max(initial=0)))
+    shapes.kinds[:, 2] = np.minimum(shapes.kinds[:, 2] + (first - FIRST_ID), LAST_ID)
     if len(scene.shapes.boxes):
         shapes = _joined(scene.shapes, shapes)
     return scene._replace(shapes=shapes, meshes=meshes)

@@ -53,7 +53,7 @@ class ShapeArrays(NamedTuple):
     """All bounded shapes for kernels, in the order of the leaves; all arrays C-contiguous.
 
     Attributes:
-        kinds: (N, 2) BOX, SPHERE, CYLINDER or MESH, and the mesh's row.
+        kinds: (N, 3) BOX, SPHERE, CYLINDER or MESH, the mesh's row, and the id in images.
         poses: (N, 12) position, then the shape's x, y and z axis, in the world.
         sizes: (N, 3) half sizes of a box; radius; radius, radius and half length of a cylinder.
         boxes: (2 L - 1, 6) lower and upper corner of every node of the tree; (0, 6) for none.
@@ -67,7 +67,7 @@ class ShapeArrays(NamedTuple):
 
 NO_MESHES = MeshArrays(np.zeros((0, 5), np.int64), np.zeros((0, 6)), np.zeros((0, 9)))
 NO_SHAPES = ShapeArrays(
-    np.zeros((0, 2), np.int64), np.zeros((0, 12)), np.zeros((0, 3)), np.zeros((0, 6))
+    np.zeros((0, 3), np.int64), np.zeros((0, 12)), np.zeros((0, 3)), np.zeros((0, 6))
 )
 
 
@@ -180,12 +180,25 @@ def shape_hit(
     range_max_m: float,
 ) -> tuple[float, float]:
     """Distance and cosine of incidence on one shape; (inf, 0) for none, (0, 1) from inside."""
-    poses, size = shapes.poses, three_of(shapes.sizes, row, 0)
+    poses = shapes.poses
     apart = subtract(origin_W, three_of(poses, row, 0))
     x, y, z = three_of(poses, row, 3), three_of(poses, row, 6), three_of(poses, row, 9)
     origin = (dot(x, apart), dot(y, apart), dot(z, apart))
     direction = (dot(x, direction_W), dot(y, direction_W), dot(z, direction_W))
-    kind = shapes.kinds[row, 0]
+    return hit_in_frame(shapes, meshes, row, origin, direction, range_max_m)
+
+
+@kernel
+def hit_in_frame(
+    shapes: ShapeArrays,
+    meshes: MeshArrays,
+    row: int,
+    origin: Vec3,
+    direction: Vec3,
+    range_max_m: float,
+) -> tuple[float, float]:
+    """The same for a ray in the frame of the shape."""
+    kind, size = shapes.kinds[row, 0], three_of(shapes.sizes, row, 0)
     if kind == MESH:
         return mesh_hit(meshes, shapes.kinds[row, 1], origin, direction, range_max_m)
     if kind == BOX:

@@ -33,6 +33,10 @@ from quadsim.world.scene.raycast_tree import (
 from quadsim.world.scene.scene_tree import build_tree
 from quadsim.world.scene.terrain import Heightmap, terrain_arrays
 
+#: Ids in images: nothing, the ground (flat, terrain, planes), the first obstacle that stands, those
+#: that a scene has beside them, and the last.
+NOTHING_ID, GROUND_ID, FIRST_ID, BESIDE_ID, LAST_ID = 0, 1, 2, 32768, 65535
+
 #: No recorded wind.
 NO_WIND: NDArray[np.float64] = np.zeros((0, 1, 5))
 
@@ -96,7 +100,7 @@ def _shape_arrays(obstacles: Sequence[Obstacle], meshes: Sequence[Mesh]) -> Shap
     """Bounded shapes in the order of their tree."""
     mesh_rows = {id(mesh): row for row, mesh in enumerate(meshes)}
     kinds, poses, sizes, lower, upper = [], [], [], [], []
-    for obstacle in obstacles:
+    for place, obstacle in enumerate(obstacles):
         kind, size = _size_of(obstacle.shape)
         axes, position = obstacle.pose_W.axes(), np.array(obstacle.pose_W.p_A)
         corners = np.array([np.negative(size), size])
@@ -105,7 +109,8 @@ def _shape_arrays(obstacles: Sequence[Obstacle], meshes: Sequence[Mesh]) -> Shap
             corners = np.array([points.min(axis=0), points.max(axis=0)])
         middle = position + applied(axes.T, corners.mean(axis=0))
         reach = 0.5 * applied(np.abs(axes).T, np.ptp(corners, axis=0))
-        kinds.append((kind, mesh_rows.get(id(obstacle.shape), -1)))
+        image_id = min(FIRST_ID + place, LAST_ID)
+        kinds.append((kind, mesh_rows.get(id(obstacle.shape), -1), image_id))
         poses.append(np.concatenate([position, axes.ravel()]))
         sizes.append(size)
         lower.append(middle - reach)
