@@ -76,8 +76,6 @@ def rehearse(options: RehearseOptions) -> int:
     if options.dds and options.processes:
         raise InputError("--processes: not with --dds, which flies one at a time")
     scenario, speed_mps = options.scenario, options.speed_mps
-    if options.dds and options.sensors is not None:
-        raise InputError("--sensors: not with --dds, whose graph has a lidar")
     with loading("loading"):
         from quadsim.hil.rehearsal.rehearsal import load_rehearsal, refuse_on_dds
         from quadsim.lab.rehearsals import (
@@ -97,7 +95,15 @@ def rehearse(options: RehearseOptions) -> int:
         seeds = range(options.seed, options.seed + options.count)
         if options.dds:
             outcomes, measured, flights = fly_on_dds(
-                scenario, seeds, speed_mps, folder, options.domain, options.composed, tell, firmware
+                scenario,
+                seeds,
+                speed_mps,
+                folder,
+                options.domain,
+                options.composed,
+                tell,
+                firmware,
+                options.sensors,
             )
         else:
             outcomes = run_rehearsal(
@@ -188,6 +194,7 @@ def fly_on_dds(
     composed: bool,
     tell: Callable[[int, int], None],
     firmware: FirmwareChoice | None = None,
+    sensors: str | None = None,
 ) -> Flown:
     """Fly seeds of a rehearsal on DDS, one after the other.
 
@@ -200,6 +207,7 @@ def fly_on_dds(
         composed: all nodes but the stand-in in one process.
         tell: is told flights done, and of how many.
         firmware: flies the stand-in instead of our autopilot.
+        sensors: a suite whose depth camera it sees by, instead of what the file says.
 
     Raises:
         InputError: ROS is not installed, the domain is somebody else's, or bags of another run lie
@@ -225,7 +233,7 @@ def fly_on_dds(
             try:
                 outcome, latency = rehearse_on_dds(
                     scenario, seed, speed_mps, flights / f"seed-{seed}", chosen_domain(domain),
-                    composed, firmware=firmware,
+                    composed, firmware, sensors,
                 )  # fmt: skip
             except FlightError as error:
                 raise FlightError(f"seed {seed}: {error} (bags: {flights})") from None

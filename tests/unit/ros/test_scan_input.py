@@ -26,7 +26,8 @@ from quadsim.ros.messages.scans import (
     ScanWriter,
 )
 from quadsim.ros.nodes.lidar import frame_of
-from quadsim.ros.parts import scan_input
+from quadsim.ros.parts import depth_input, scan_input
+from quadsim.ros.parts.depth_input import CameraMountParams
 from quadsim.ros.parts.scan_input import LidarMountParams, ScanInput
 from quadsim.sensors.devices import load_device, simulate
 from quadsim.sensors.pose_history import PoseHistory
@@ -38,6 +39,11 @@ from quadsim.world.scene.scene import scene_of
 CENTRE_W, RADIUS_M = np.array([1.0, -2.0, 3.0]), 8.0
 P_W = np.array([0.4, -1.5, 2.6])
 TURN = Rotation.from_euler("ZYX", [50.0, 20.0, -15.0], degrees=True)
+
+
+@pytest.fixture(autouse=True)
+def _without_parameters_of_a_camera(monkeypatch):
+    monkeypatch.setattr(depth_input, "declare", lambda *_: CameraMountParams())
 
 
 @pytest.fixture

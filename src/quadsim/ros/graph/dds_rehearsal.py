@@ -38,6 +38,7 @@ from quadsim.ros.messages.cdr import xyz
 from quadsim.ros.messages.commands import make_path
 from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.runtime import topics
+from quadsim.sensors.depth_camera import DepthCameraParams
 from quadsim.sim.log import Event
 
 #: Wall time for the landing.
@@ -74,10 +75,13 @@ def options_for(rehearsal: Rehearsal, folder: Path, bag: Path | None) -> HilOpti
         path.write_text(json.dumps(keys | asdict(params), indent=1), encoding="utf-8")
         return str(path)
 
+    kind = "depth_camera" if isinstance(rehearsal.eye, DepthCameraParams) else "lidar"
+    device = written(kind, rehearsal.eye, sensor=kind)
     return HilOptions(
         structure="sil",
         world=str(world_of(rehearsal, folder)),
-        lidar=written("lidar", rehearsal.eye, sensor="lidar"),
+        lidar=device if kind == "lidar" else "",
+        depth_camera=device if kind == "depth_camera" else "",
         level=True,
         guard=written("guard", rehearsal.guard),
         planner=written("planner", rehearsal.planner),
@@ -339,6 +343,7 @@ def rehearse_on_dds(
     domain: int,
     composed: bool = False,
     firmware: FirmwareChoice | None = None,
+    sensors: str | None = None,
 ) -> tuple[Outcome, dict[str, float]]:
     """Fly one seed of a rehearsal on DDS.
 
@@ -350,6 +355,7 @@ def rehearse_on_dds(
         domain: DDS domain.
         composed: all nodes but the stand-in in one process.
         firmware: flies the stand-in instead of our autopilot.
+        sensors: a suite whose depth camera it sees by, instead of what the file says.
 
     Returns:
         What came of it, and how long commands took, ms.
@@ -358,7 +364,7 @@ def rehearse_on_dds(
         InputError: of the rehearsal.
         FlightError, Interrupted: as of :meth:`DdsRehearsal.fly`.
     """
-    rehearsal = load_rehearsal(name, seed, speed_mps, firmware)
+    rehearsal = load_rehearsal(name, seed, speed_mps, firmware, sensors=sensors)
     folder.mkdir(parents=True, exist_ok=True)
     bag = folder / "bag"
     specs = describe_hil(options_for(rehearsal, folder, bag))

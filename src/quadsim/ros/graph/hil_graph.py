@@ -51,8 +51,8 @@ from quadsim.world.sdf.world_file import load_world
 NODES = ("driver", "planner", "guard", "monitor", "stand_in")
 #: Of several vehicles one person holds the button for all.
 ONE_BUTTON = (("joy", "/joy"), ("dead_man", "/dead_man"))
-#: Our topics of a real lidar.
-SCANS = ("scan", "points")
+#: Our topics of a real lidar and a real depth camera.
+SCANS = ("scan", "points", "camera/depth/image_rect_raw", "camera/depth/camera_info")
 
 
 class _Other(NamedTuple):
@@ -123,7 +123,8 @@ def _others(
 def _seeing(kind: str, device: str, member: HilMember, neighbours: Sequence[HilMember]) -> NodeSpec:
     """A virtual sensor that rides on the vehicle."""
     options, vehicle = member.options, member.vehicle
-    params = _lidar(options) if kind == "lidar" else load_device(kind, device)
+    placed = {"lidar": _lidar, "depth_camera": _camera}
+    params = placed[kind](options) if kind in placed else load_device(kind, device)
     return NodeSpec(
         kind,
         vehicle.name,
@@ -142,11 +143,23 @@ def _seeing(kind: str, device: str, member: HilMember, neighbours: Sequence[HilM
     )
 
 
-def _lidar(options: HilOptions) -> Any:
-    """Parameters of the lidar, virtual or real, where it is mounted."""
-    place = {"position_B_m": options.lidar_position, "rotation_deg": options.lidar_rotation}
+def _placed(kind: str, device: str, position: Any, rotation: Any) -> Any:
+    """Parameters of a device where it is mounted."""
+    place = {"position_B_m": position, "rotation_deg": rotation}
     keys = {key: list(numbers) for key, numbers in place.items() if numbers is not None}
-    return load_device("lidar", options.lidar or "virtual_lidar", keys, "lidar")
+    return load_device(kind, device, keys, kind)
+
+
+def _lidar(options: HilOptions) -> Any:
+    """Parameters of the lidar, virtual or real."""
+    device = options.lidar or "virtual_lidar"
+    return _placed("lidar", device, options.lidar_position, options.lidar_rotation)
+
+
+def _camera(options: HilOptions) -> Any:
+    """Parameters of the depth camera, virtual or real."""
+    place = options.camera_position, options.camera_rotation
+    return _placed("depth_camera", options.depth_camera, *place)
 
 
 def _riding(member: HilMember) -> dict[str, Any]:
@@ -160,6 +173,13 @@ def _riding(member: HilMember) -> dict[str, Any]:
         "lidar.position_B_m": list(lidar.position_B_m),
         "lidar.rotation_deg": list(lidar.rotation_deg),
     }
+    if options.depth_camera:
+        camera = _camera(options)
+        given["camera.position_B_m"] = list(camera.position_B_m)
+        given["camera.rotation_deg"] = list(camera.rotation_deg)
+        given["camera.range_m"] = min(camera.range_max_m, guard.sight.range_m)
+    elif options.camera_position is not None or options.camera_rotation is not None:
+        raise InputError("camera_position, camera_rotation: there is no depth_camera; give one")
     if options.structure == "target" and options.vehicle:  # a real lidar sees its own vehicle
         hull_m = hull_radius_m(load(VehicleParams, find("vehicles", options.vehicle)))
         given["lidar.self_radius_m"] = min(hull_m, guard.vehicle.radius_m)
@@ -251,7 +271,8 @@ def _of_vehicle(member: HilMember, others: Sequence[HilMember]) -> list[NodeSpec
     options, vehicle, guard = member.options, member.vehicle, member.guard
     name, virtual = vehicle.name, options.structure != "target"
     nodes = [_driver(member, alone=not others)]
-    for kind, device in (("lidar", options.lidar), ("rangefinder", options.rangefinder)):
+    for kind in ("lidar", "depth_camera", "rangefinder"):
+        device = getattr(options, kind)
         if virtual and device and kind not in options.lent:
             nodes.append(_seeing(kind, device, member, others))
     riding, known = _riding(member), _others(member, others)

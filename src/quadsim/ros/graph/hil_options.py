@@ -69,6 +69,18 @@ class HilOptions:
         None, "its roll,pitch,yaw", "deg", unset="as its file says"
     )
     level: bool = option(True, "the virtual lidar stays level")
+    depth_camera: str = option(
+        "",
+        "a depth camera ahead (realsense_d455): a file of config/sensors, or a path; target: of"
+        " the real one, for its place",
+        unset="none",
+    )
+    camera_position: tuple[float, float, float] | None = option(
+        None, "of the depth camera in base_link, x,y,z", "m", unset="as its file says"
+    )
+    camera_rotation: tuple[float, float, float] | None = option(
+        None, "its roll,pitch,yaw", "deg", unset="as its file says"
+    )
     rangefinder: str = option(
         "", "a virtual range finder: a file of config/sensors, or a path", unset="none"
     )

@@ -33,7 +33,7 @@ def depth_messages(node: SensorNode) -> Messages:
         info.header.stamp = make_time(image.stamp_ns)
         return info
 
-    found: list[Any] = [(topics.DEPTH, depth_of), (topics.CAMERA_INFO, info_of)]
+    found: list[Any] = [(topics.DEPTH, depth_of), (topics.DEPTH_INFO, info_of)]
     if params.points:
         found.append((topics.DEPTH_POINTS, PixelCloud(frame, params).message))
     if params.segmentation:

@@ -7,7 +7,8 @@ from quadsim.ros.parts.ray_sensor import Carrier
 from quadsim.ros.parts.sensor import Messages, SensorKind, SensorNode
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import entry_points
-from quadsim.sensors.lidar import KIND, NEEDS, LidarParams, SimulatedLidar
+from quadsim.sensors.lidar import KIND, LidarParams, SimulatedLidar
+from quadsim.sensors.scanner import NEEDS
 
 
 def frame_of(params: LidarParams, level: bool) -> str:

@@ -1,4 +1,4 @@
-"""What carries the sensors ``lidar``, ``depth_camera``, ``rangefinder``: any vehicle, among others."""
+"""What carries lidar, depth camera and range finder: any vehicle, among others."""
 
 from __future__ import annotations
 

@@ -20,9 +20,11 @@ from quadsim.base.parameters import Spec, Vec3
 from quadsim.ros.messages.cdr import MessageError
 from quadsim.ros.messages.scans import LEVEL_FRAME, MOUNTED_LEVEL_FRAME
 from quadsim.ros.messages.world import stamp_ns_of
+from quadsim.ros.parts.depth_input import DepthInput
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.params import declare
+from quadsim.sensors.depth_scan import DepthScan
 from quadsim.sensors.pose_history import WITHIN_S, PoseHistory
 
 Array = NDArray[np.float64]
@@ -97,10 +99,10 @@ class LidarMountParams:
 
 
 class ScanInput:
-    """Subscriptions to ``scan`` and ``points``.
+    """Subscriptions to ``scan``, ``points`` and a depth camera.
 
-    Parameters: ``lidar.*`` of :class:`LidarMountParams`. Messages in the frame
-    :data:`LEVEL_FRAME` are of a lidar that stays level at the vehicle's middle, those in
+    Parameters: ``lidar.*`` of :class:`LidarMountParams`, those of :class:`DepthInput`. Messages in
+    the frame :data:`LEVEL_FRAME` are of a lidar that stays level at the vehicle's middle, those in
     :data:`MOUNTED_LEVEL_FRAME` of one that is mounted on something level.
 
     Args:
@@ -121,6 +123,10 @@ class ScanInput:
         self._rays: tuple[Any, Array] | None = None
         node.listen(topics.SCAN, self._on_scan, raw=False)
         node.listen(topics.POINTS, self._on_points, raw=False)
+        DepthInput(node, self.poses, self._on_depth)
+
+    def _on_depth(self, stamp_ns: int, scan: DepthScan, range_m: float) -> None:
+        self._use(PlacedScan(stamp_ns, *scan[:3], range_m, scan.azimuths_W))
 
     def _place(
         self, message: Any, vectors_S: Array, after_s: Array, lengths: Array

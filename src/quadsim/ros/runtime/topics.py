@@ -115,7 +115,7 @@ SENSORS = {
 }
 IMU_RAW, SCAN, POINTS = SENSORS["imu/data_raw"], SENSORS["scan"], SENSORS["points"]
 IMU = _sensor("imu/data", "sensor_msgs/msg/Imu", "estimator")
-DEPTH, CAMERA_INFO = SENSORS["camera/depth/image_rect_raw"], SENSORS["camera/depth/camera_info"]
+DEPTH, DEPTH_INFO = SENSORS["camera/depth/image_rect_raw"], SENSORS["camera/depth/camera_info"]
 DEPTH_POINTS, SEGMENTATION = SENSORS["camera/depth/points"], SENSORS["camera/segmentation"]
 MAGNETIC_FIELD, PRESSURE = SENSORS["imu/mag"], SENSORS["imu/static_pressure"]
 GPS_FIX, GPS_VELOCITY, RANGE = SENSORS["gps/fix"], SENSORS["gps/vel"], SENSORS["range/down"]
