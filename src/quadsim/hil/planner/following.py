@@ -64,7 +64,8 @@ class Way:
 
 
 #: What may bound the speed, in words.
-LIMITS = ("", "a bend", "an obstacle beside the way", "not seen free yet")
+UNSEEN = "not seen free yet"
+LIMITS = ("", "a bend", "an obstacle beside the way", UNSEEN)
 
 
 def speeds_along(

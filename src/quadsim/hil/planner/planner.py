@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import wrap
-from quadsim.hil.planner.following import Way, follow, nearest_on, place_on
+from quadsim.hil.planner.following import UNSEEN, Way, follow, nearest_on, place_on
 from quadsim.hil.planner.occupancy import OccupancyMap
 from quadsim.hil.planner.parameters import (
     CROSS_GAIN_PER_S,
@@ -36,8 +36,10 @@ AHEAD_S = 0.8
 LOOK_M = 1.5
 #: Where it turns before it flies, it looks at least so long ahead, s.
 LOOK_S = 0.8
-#: Why it is slow meanwhile.
-TURNING = "turns to where it flies"
+#: Slower it stands, m/s.
+STILL_MPS = 0.1
+#: Why it is slow meanwhile, or stands and turns once.
+TURNING, LOOKING = "turns to where it flies", "looks around"
 #: Pushed so many arrival radii away from its goal, it looks for a way again.
 LEAVING_RADII = 2.0
 #: It plans on while time goes back by no more, and begins anew where it goes back farther, ns.
@@ -71,6 +73,7 @@ class Planner:
         self._way: Way | None = None
         self._anew = True
         self._arrived = False
+        self._look_rad = 0.0  # that it still turns to look around
 
     @property
     def goals_W(self) -> NDArray[np.float64]:
@@ -181,10 +184,16 @@ class Planner:
             return self._output(np.zeros(3), v, dt_s, "flying", NO_SCAN, self._path(p, goal))
         wanted[:2], slow = follow(self._way, p[:2], v[:2], self.params.speed)
         rate, aside_rad = self._turn(p[:2], v[:2], yaw)
-        look_rad = self.params.speed.look_rad
-        if look_rad > 0.0 and aside_rad > 0.5 * look_rad:
-            wanted[:2] *= max(2.0 * (1.0 - aside_rad / look_rad), 0.0)
-            slow = TURNING
+        if (look_rad := self.params.speed.look_rad) > 0.0:
+            if slow == UNSEEN and aside_rad < look_rad and float(np.hypot(*wanted[:2])) < STILL_MPS:
+                self._look_rad = self._look_rad or 2.0 * math.pi  # what is close beside, too
+            if self._look_rad > 0.0:
+                rate, slow = self.params.speed.yaw_rate_radps, LOOKING
+                self._look_rad = max(self._look_rad - rate * dt_s, 0.0)
+                wanted[:2] = 0.0
+            elif aside_rad > 0.5 * look_rad:
+                wanted[:2] *= max(2.0 * (1.0 - aside_rad / look_rad), 0.0)
+                slow = TURNING
         return self._output(wanted, v, dt_s, "flying", slow, self._path(p, goal), rate)
 
     # ---- goals ---------------------------------------------------------------------------------
