@@ -34,6 +34,7 @@ from quadsim.ros.graph.driver_choice import GIVEN_BY, REPLACEABLE, choose
 from quadsim.ros.graph.graph import GraphOptions, SimLaunch, describe
 from quadsim.ros.runtime import packages
 from quadsim.ros.runtime.packages import is_installed, lost
+from quadsim.sensors import SCANNERS
 from quadsim.sim.scenario import load_scenario
 
 EVERY = set(REPLACEABLE)
@@ -192,7 +193,7 @@ def test_the_table_of_nodes_is_that_of_the_topics():
     every = {topic.name: topic for topic in (*topics.WORLD_TOPICS, *topics.VEHICLE_TOPICS)}
     for node, names in GIVEN_BY.items():
         assert [name for name in names if node not in every[name].publishers] == (
-            ["scan", "points"] if node == "lidar" else []
+            list(names) if node in SCANNERS else []
         )
     ours = {t.ours for name in known("drivers") for t in load_driver(name).topics}
     named = {topic for table in (GIVEN_BY, module.ALSO_BY) for t in table.values() for topic in t}
