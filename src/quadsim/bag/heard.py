@@ -22,6 +22,7 @@ from quadsim.wire.damaged import decoded
 from quadsim.wire.decode import Block, decode
 
 GPS_FIX, GPS_VELOCITY, FIELD, RANGE = "gps/fix", "gps/vel", "imu/mag", "range/down"
+FLOW = "flow/down"
 #: So many messages of a sensor are looked at: two minutes of a receiver at 5 Hz.
 MESSAGES = 600
 #: Fixes further apart, or fewer, do not tell how much of their error is white.
@@ -62,6 +63,12 @@ def heard_of(bag: Bag, namespace: str, datum: Datum | None) -> Heard:
         has_field=field is not None,
         field_strength_T=0.0 if field is None else _strength_T(field[1]),
         has_range=RANGE in first,
+        has_pose=any(
+            bag.counts.get(topic(namespace, name))
+            for name, (_, kind, _) in SENSORS.items()
+            if kind == EXTERNAL_POSITION
+        ),
+        has_flow=FLOW in first,
         fix_sigma_m=None if fixes is None else _sigma_m(fixes[2]),
         correlated_share=_correlated_share(fixes, velocities),
         without_covariance=[

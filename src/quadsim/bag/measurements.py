@@ -17,6 +17,7 @@ from quadsim.estimation.eskf.layout import (
     GNSS_POSITION,
     GNSS_VELOCITY,
     MAGNETIC_FIELD,
+    OPTICAL_FLOW,
     RANGE,
     STATIC_PRESSURE,
 )
@@ -48,9 +49,12 @@ def _fix(block: Block) -> tuple[Rows, ...]:
 
 
 def _range(block: Block) -> tuple[Rows, ...]:
-    """Distances; what is outside the sensor's limits is "nothing in range" (REP 117)."""
-    distance = block["range"].astype(float)
-    distance[distance > block["max_range"]] = np.inf
+    """Distances; what is outside the sensor's limits is "nothing in range" (REP 117).
+
+    Logs that state no limits have a largest range of 0.
+    """
+    distance, farthest = block["range"].astype(float), block["max_range"]
+    distance[(farthest > 0.0) & (distance > farthest)] = np.inf
     distance[distance < block["min_range"]] = -np.inf
     known = "variance" in block.names
     variance = block["variance"].astype(float) if known else np.zeros(len(block))
@@ -63,6 +67,11 @@ def _pose(block: Block) -> tuple[Rows, ...]:
     known = "pose_covariance" in block.names
     covariance = _row_major(block["pose_covariance"]) if known else np.zeros((len(block), 36))
     return block["p"], q_WB, covariance
+
+
+def _flow(block: Block) -> tuple[Rows, ...]:
+    """Flows and their interval, and the variance of the first; see ``wire.samples``."""
+    return block["v"], block["covariance"][:, :1, 0]
 
 
 #: Type of messages: the kind of message that it is to an estimator, and a block's numbers.
@@ -94,6 +103,7 @@ SENSORS = {
     for name, type_name in _TYPES.items()
     if type_name in _MEASURED
 }
+SENSORS["flow/down"] = (standard.FLOW, OPTICAL_FLOW, _flow)
 
 
 def sensor_topics(bag: Bag, namespace: str) -> dict[str, str]:

@@ -25,6 +25,10 @@ from quadsim.world.earth.magnetic import FIELD_SIGMA_T, MODEL_YEARS, model_field
 MOUNTING_DEG, SCALE = 1.0, 0.01
 #: Deviation of a magnetometer's offset after calibration (``config/sensors``: 0.3 to 2 uT).
 FIELD_OFFSET_T = 5e-7
+#: Deviation of the scale of an optical flow: a lens that nobody has calibrated.
+FLOW_SCALE = 0.05
+#: Deviation of the offset of a range finder that nobody has measured, m.
+RANGE_OFFSET_M = 0.03
 #: Deviation of each part of the lever arm from IMU to antenna of a vehicle that a person carries.
 LEVER_ARM_M = 0.05
 #: A fix that is less accurate reports too little of a lever arm of that size.
@@ -54,6 +58,8 @@ class Heard:
         has_range: a rangefinder speaks.
         fix_sigma_m: horizontal deviation of a fix; None without fixes.
         correlated_share: of a fix's variance; None where the messages do not tell.
+        has_pose: an external pose is there.
+        has_flow: an optical flow sensor speaks.
         without_covariance: sensors whose messages leave their covariance unknown: ``imu``,
             ``magnetic_field``, ``gnss_position``, ``gnss_velocity``, ``pressure``, ``range``.
     """
@@ -63,6 +69,8 @@ class Heard:
     has_field: bool = False
     field_strength_T: float = 0.0
     has_range: bool = False
+    has_pose: bool = False
+    has_flow: bool = False
     fix_sigma_m: float | None = None
     correlated_share: float | None = None
     without_covariance: Collection[str] = ()
@@ -100,11 +108,47 @@ def assumed(
     if heard.fix_sigma_m is not None:
         params = _with_antenna(params, known, heard.fix_sigma_m, notes)
         params = _with_correlation(params, known, heard, notes)
-    if heard.has_range and not {"flat_ground", "ground_height_m"} & set(known):
+    local = heard.has_flow and heard.place is None and not (heard.has_field or heard.has_pose)
+    if heard.has_range and not local and not {"flat_ground", "ground_height_m"} & set(known):
         params = replace(params, flat_ground=False)
         notes.append("assumed: height of the ground under the rangefinder not known, estimated")
+    if heard.has_flow:
+        params = _with_flow(params, known, notes)
+    if local:
+        params = replace(params, start=replace(params.start, local=True))
+        notes.append(
+            "assumed: map begins where the vehicle stands, x is its nose: no fix, no field"
+        )
+        if params.flat_ground and heard.has_range:
+            notes.append("assumed: the ground is flat, at the height of 0 of map")
+            params = _with_range(params, known, notes)
     notes += [_default(params, name) for name in heard.without_covariance]
     return params, notes
+
+
+def _with_range(
+    params: EstimatorParams, known: Collection[str], notes: list[str]
+) -> EstimatorParams:
+    """A range finder that is off by a constant, which its own place is part of, and else white."""
+    if {"noise.range_offset_m", "noise.range_correlation_s"} & set(known):
+        return params
+    notes.append(f"assumed: offset of the range finder 0 +- {RANGE_OFFSET_M:g} m, estimated")
+    noise = replace(params.noise, range_offset_m=RANGE_OFFSET_M, range_correlation_s=0.0)
+    return replace(params, noise=noise)
+
+
+def _with_flow(
+    params: EstimatorParams, known: Collection[str], notes: list[str]
+) -> EstimatorParams:
+    """An optical flow sensor whose scale is not exact, and changes with what it sees."""
+    if {"start.flow_scale", "noise.flow_share"} & set(known):
+        return params
+    notes.append(
+        f"assumed: scale of the optical flow within {100.0 * FLOW_SCALE:g} %, estimated; for a"
+        " second it is as much off that"
+    )
+    start = replace(params.start, flow_scale=FLOW_SCALE)
+    return replace(params, start=start, noise=replace(params.noise, flow_share=FLOW_SCALE))
 
 
 def _with_field(
@@ -230,6 +274,7 @@ def _default(params: EstimatorParams, name: str) -> str:
         "gnss_velocity": ", ".join(f"{x:g}" for x in noise.gnss_velocity_sigma_mps) + " m/s",
         "pressure": f"{noise.pressure_sigma_pa:g} Pa",
         "range": f"{noise.range_sigma_m:g} m",
+        "optical_flow": f"{noise.flow_sigma_rad:g} rad",
     }[name]
     return f"assumed: noise of {name} {taken}: its messages state no covariance"
 

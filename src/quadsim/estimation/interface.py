@@ -29,10 +29,12 @@ from quadsim.estimation.eskf.layout import (
     EXTERNAL_ATTITUDE,
     EXTERNAL_POSITION,
     FIELD_BIAS,
+    FLOW_SCALE,
     GNSS_POSITION,
     GNSS_TIME,
     GNSS_VELOCITY,
     MAGNETIC_FIELD,
+    OPTICAL_FLOW,
     RANGE,
     REASONS,
     SENSORS,
@@ -73,6 +75,7 @@ SIZES = {
     EXTERNAL_POSITION: (3, 36),
     EXTERNAL_ATTITUDE: (4, 36),
     ZERO_VELOCITY: (1, 1),
+    OPTICAL_FLOW: (3, 1),
 }
 #: Sensors that are no message's.
 DERIVED = ("gravity", "drag", "inclination")
@@ -265,6 +268,16 @@ class Estimator(ABC):
         """Fuse an attitude alone, of an AHRS; arguments as of :meth:`external_pose`."""
         return self._take(EXTERNAL_ATTITUDE, stamp_ns, q_WB, covariance)
 
+    def optical_flow(self, stamp_ns: int, flow: ArrayLike, variance_rad2: float = 0.0) -> str:
+        """Fuse an optical flow; see :mod:`~quadsim.estimation.eskf.optical_flow` for its signs.
+
+        Args:
+            stamp_ns: end of its interval.
+            flow: (3,) about the sensor's x and y in rad, and the interval in s.
+            variance_rad2: of each; 0: unknown.
+        """
+        return self._take(OPTICAL_FLOW, stamp_ns, flow, variance_rad2)
+
     def zero_velocity(self, stamp_ns: int) -> str:
         """Fuse that the vehicle stands on the ground, by whoever knows."""
         return self._take(ZERO_VELOCITY, stamp_ns, 0.0, 0.0)
@@ -326,7 +339,7 @@ class Estimator(ABC):
 #: Sensors whose rejection without a break means that the estimate has left the truth.
 HOLDING = (GNSS_POSITION, GNSS_VELOCITY, EXTERNAL_POSITION, EXTERNAL_ATTITUDE)
 #: Sensors that must agree before a flight; a field that does not agree makes the heading uncertain.
-NEEDED = (*HOLDING, STATIC_PRESSURE, RANGE)
+NEEDED = (*HOLDING, STATIC_PRESSURE, RANGE, OPTICAL_FLOW)
 OK, REPEATED = "ok", "repeated"
 #: Verdicts on an IMU sample that is used; of one that is unchanged, its time.
 TAKEN = (OK, "gap", "clock_jump", "unchanged")
@@ -335,6 +348,10 @@ STEEP = (
     "the magnetic field is too steep here to tell a heading; give an external pose, or raise"
     " flight.arming.yaw_sigma_rad"
 )
+#: What a map without a fix and a field is.
+LOCAL = "heading unknown: map begins where the vehicle stood, x was its nose (start.local)"
+#: A flow that was left out for want of a height.
+NO_HEIGHT = "flow not used: the height above the ground is not known, which a range tells"
 #: So many IMU samples in a row with the same stamp: its clock stands.
 STANDING_STAMPS = 50
 
@@ -381,6 +398,8 @@ def awaited(lines: Any) -> str:
     state, params = line["state"], line["params"]
     window, start = state["alignment"], params["start"]
     points = tells_heading(tuple(params["magnetic_field_W_T"].tolist()))
+    if state["running"] and state["local"]:
+        return LOCAL
     if state["running"]:
         return "" if points else STEEP
     if not window["imu_count"]:
@@ -514,6 +533,7 @@ class ErrorStateEkf(Estimator):
             "rejected": ", ".join(rejected_sensors(state)),
             "repeating": repeating,
             "axes": "; ".join(f"{name}: {words}" for name, words in self.axes.report().items()),
+            "flow": NO_HEIGHT if state.flow_ns > 0 and state.flow_low_ns == state.flow_ns else "",
             "reason": REASONS[int(state.reason)],
             "recoveries": float(state.recoveries),
             "starts": float(state.starts),
@@ -538,6 +558,9 @@ class ErrorStateEkf(Estimator):
         result["gnss_time_sigma_s"] = float(sigma[GNSS_TIME])
         result["gnss_time_counts"] = float(state.gnss_time_counts)
         result["heading_confirmed"] = float(state.heading.confirmed)
+        result["flow_scale"] = float(state.flow_scale)
+        result["flow_scale_sigma"] = float(sigma[FLOW_SCALE])
+        result["local"] = float(state.local)
         result["wind_sigma_mps"] = float(np.max(sigma[WIND : WIND + 2]))
         for i, axis in enumerate("xy"):
             result[f"wind_{axis}_mps"] = float(state.wind_W_mps[i])

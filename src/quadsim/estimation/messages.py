@@ -14,6 +14,7 @@ from quadsim.estimation.eskf.layout import (
     GNSS_POSITION,
     GNSS_VELOCITY,
     MAGNETIC_FIELD,
+    OPTICAL_FLOW,
     RANGE,
     STATIC_PRESSURE,
 )
@@ -27,6 +28,7 @@ METHODS = {
     MAGNETIC_FIELD: "magnetic_field",
     STATIC_PRESSURE: "pressure",
     RANGE: "range",
+    OPTICAL_FLOW: "optical_flow",
     EXTERNAL_POSITION: "external_pose",
 }
 #: How many numbers the method's arguments are, one behind the other; a velocity's covariance is a
@@ -38,6 +40,7 @@ _ARGUMENTS = {
     MAGNETIC_FIELD: (3, 9),
     STATIC_PRESSURE: (1, 1),
     RANGE: (1, 1),
+    OPTICAL_FLOW: (3, 1),
     EXTERNAL_POSITION: (3, 4, 36),
 }
 #: Of each kind, how many numbers a message has, and how many of them are its covariance.

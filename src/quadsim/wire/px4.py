@@ -64,6 +64,8 @@ _UNKNOWN, _NED, _FRD, _BODY_FRD = 0, 1, 2, 3  # frames of VehicleOdometry
 #: Up to 1.13: LOCAL_FRAME_NED, LOCAL_FRAME_FRD, LOCAL_FRAME_OTHER, BODY_FRAME_FRD; what is above.
 _OLD_FRAMES = np.array([_NED, _FRD, _UNKNOWN, _BODY_FRD, _UNKNOWN], np.uint8)
 _DOWNWARD = 25  # orientation of DistanceSensor
+_FLOW_INTEGRALS = ("pixel_flow_x_integral", "pixel_flow_y_integral")
+_TURN_INTEGRALS = tuple(f"gyro_{axis}_rate_integral" for axis in "xyz")
 _INVALID = 2**31 - 1  # accelerometer_timestamp_relative
 _FIX_3D, _RTK_FLOAT, _RTK_FIXED, _EXTRAPOLATED = 3, 5, 6, 8
 _GAUSS_T = 1e-4
@@ -195,6 +197,30 @@ def distance(rows: Rows) -> tuple[Fields, NDArray[np.bool_]]:
         "variance": rows["variance"],
     }
     return fields, rows["orientation"] == _DOWNWARD
+
+
+def optical_flow(rows: Rows) -> Fields:
+    """An optical flow as :func:`quadsim.wire.samples.flow_messages`; NaN where the quality is 0.
+
+    VehicleOpticalFlow and SensorOpticalFlow since 1.14, OpticalFlow before; of the body, FRD.
+    """
+    names = rows.dtype.names or ()
+    if "pixel_flow" in names:
+        flow, turn = rows["pixel_flow"].astype(float), rows["delta_angle"].astype(float)
+        interval_us = rows["integration_timespan_us"]
+    else:
+        flow, turn = (
+            np.stack([rows[name] for name in each], axis=1).astype(float)
+            for each in (_FLOW_INTEGRALS, _TURN_INTEGRALS)
+        )
+        interval_us = rows["integration_timespan"]
+    seen = np.column_stack([flow, np.zeros(len(rows))])
+    v = turned_rows(BODY["frd"], seen)
+    v[:, 2] = 1e-6 * interval_us
+    v[rows["quality"] == 0, :2] = np.nan
+    covariance = np.zeros((len(rows), 6, 6))
+    covariance[:, 2, 2] = rows["quality"] / 255.0
+    return {"v": v, "w": turned_rows(BODY["frd"], turn), "covariance": covariance}
 
 
 def resets(rows: Rows) -> NDArray[np.int64] | None:

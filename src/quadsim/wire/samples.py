@@ -19,6 +19,7 @@ from quadsim.wire.axes import rotation_matrices
 from quadsim.wire.encode import Template
 from quadsim.wire.standard import (
     FIX,
+    FLOW,
     IMU,
     MAGNETIC_FIELD,
     ODOMETRY,
@@ -107,6 +108,25 @@ def range_messages(frame: str, params: Any) -> SampleMessages:
         template,
         lambda sample: {"range": sample["range_m"], "variance": sample["variance_m2"]},
     )
+
+
+def flow_messages(frame: str) -> SampleMessages:
+    """Optical flow as TwistWithCovarianceStamped, for which ROS has no type of its own.
+
+    ``linear`` is the flow about x and y in rad and the interval that ends at the stamp in s;
+    ``angular`` the rotation over it by the device's own gyroscope in rad, NaN without one. The
+    covariance has the variances of both flows in rad^2, and in the place of the third the quality
+    from 0 to 1. Where nothing was seen the flow is NaN. Signs as of MAVLink's OPTICAL_FLOW_RAD:
+    a turn of the sensor gives a flow of the same sign, in the axes of the frame, which looks along
+    its -z.
+    """
+
+    def numbers(sample: Any) -> Numbers:
+        covariance = diagonal(sample["variance_rad2"][..., None] * np.ones(2), 6)
+        covariance[..., 2, 2] = sample["quality"]
+        return {"v": sample["flow"], "w": sample["turn"], "covariance": covariance}
+
+    return SampleMessages(Template.of(FLOW, frame), numbers)
 
 
 def has_fix(sample: Any) -> Any:

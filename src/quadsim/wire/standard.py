@@ -12,6 +12,8 @@ POSE = "geometry_msgs/msg/PoseStamped"
 POSE_WITH_COVARIANCE = "geometry_msgs/msg/PoseWithCovarianceStamped"
 ODOMETRY = "nav_msgs/msg/Odometry"
 BOOL = "std_msgs/msg/Bool"
+#: An optical flow: see ``wire.samples.flow_messages``.
+FLOW = TWIST
 
 TWIST_STAMPED = "geometry_msgs/msg/TwistStamped"
 GEO_POINT = "geographic_msgs/msg/GeoPointStamped"
@@ -33,6 +35,7 @@ OURS = {
     "gps/fix": FIX,
     "gps/vel": TWIST,
     "range/down": RANGE,
+    "flow/down": FLOW,
     "external/pose": POSE_WITH_COVARIANCE,
     "external/pose_stamped": POSE,
     "external/odom": ODOMETRY,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from quadsim.base.parameters import pack
-from quadsim.estimation.eskf import aiding, heights, magnetic_field
+from quadsim.estimation.eskf import aiding, heights, magnetic_field, optical_flow
 from quadsim.estimation.eskf import gnss as measurements
 from quadsim.estimation.eskf.alignment import new_eskf
 from quadsim.estimation.eskf.driver import upper_half
@@ -27,6 +27,7 @@ from quadsim.estimation.eskf.layout import (
     BG,
     FIELD,
     FIELD_BIAS,
+    FLOW_SCALE,
     GNSS_BIAS,
     GNSS_POSITION,
     GNSS_TIME,
@@ -64,7 +65,7 @@ FIELD_W = np.array([0.0, 2.15e-5, -4.3e-5])
 #: Every state is carried; the field counts as heading alone where no test is about its inclination.
 FULL = replace(
     EstimatorParams(),
-    start=AlignParams(field_bias_T=1e-6, lever_arm_m=0.1, field_T=1e-6),
+    start=AlignParams(field_bias_T=1e-6, lever_arm_m=0.1, field_T=1e-6, flow_scale=0.1),
     fusion=FusionParams(drag_per_s=0.3, magnetic_inclination=False),
 )
 MOUNTED = replace(
@@ -75,6 +76,8 @@ MOUNTED = replace(
         imu_roll_pitch_yaw_deg=(10.0, -20.0, 30.0),
         antenna_position_B_m=(-0.3, 0.2, 0.4),
         rangefinder_position_B_m=(0.1, 0.2, -0.15),
+        flow_position_B_m=(-0.1, 0.05, -0.1),
+        flow_roll_pitch_yaw_deg=(3.0, -5.0, 40.0),
     ),
     # nothing is rejected where the row and the algebra are tested
     gate=NisParams(chi2_1=1e9, chi2_3=1e9),
@@ -94,6 +97,7 @@ NOMINAL = (
     "antenna_S",
     "field_W_T",
     "wind_W_mps",
+    "flow_scale",
     "covariance",
 )
 #: Of the error states: fields are microteslas.
@@ -158,6 +162,7 @@ def moved(state: Any, x: Array) -> Any:
     other.antenna_S += x[ANTENNA : ANTENNA + 3]
     other.field_W_T += x[FIELD : FIELD + 3]
     other.wind_W_mps += x[WIND : WIND + 2]
+    other.flow_scale += x[FLOW_SCALE]
     return other
 
 
@@ -251,6 +256,7 @@ def correction_of(before: Any, after: Any) -> Array:
     x[ANTENNA : ANTENNA + 3] = after.antenna_S - before.antenna_S
     x[FIELD : FIELD + 3] = after.field_W_T - before.field_W_T
     x[WIND : WIND + 2] = after.wind_W_mps - before.wind_W_mps
+    x[FLOW_SCALE] = after.flow_scale - before.flow_scale
     return x
 
 
@@ -274,6 +280,7 @@ class Modelled:
     innovation: Callable[[Any, Any, EstimatorParams], Any]
     more: Callable[[EstimatorParams], EstimatorParams] = lambda params: params
     unit: float = 1.0  # of the innovation
+    within: float = 1e-6  # of the rows
 
 
 UNIT = (1.0, 0.0, 0.0, 1.0, 0.0, 1.0)
@@ -319,6 +326,38 @@ def force_W(state: Any, f_S: Array) -> Array:
 def quaternion_of(R: Rotation) -> tuple[float, ...]:
     x, y, z, w = (float(v) for v in R.as_quat())
     return (w, x, y, z)
+
+
+#: Of a flow: so short that the turn in it is none of second order.
+FLOW_S = 1e-5
+
+
+def predicted_flow(state: Any, params: EstimatorParams) -> Array:
+    """Turn that the ground seems to make about the sensor's x and y, over a short time.
+
+    The point where the view meets the ground moves through the picture of a pinhole: its direction
+    in the sensor's axes, now less before, over the length of the view.
+    """
+    R_BF = Rotation.from_euler("ZYX", params.mount.flow_roll_pitch_yaw_deg[::-1], degrees=True)
+    R_SF = mount_of(params).inv() * R_BF
+    lever_B = np.subtract(params.mount.flow_position_B_m, params.mount.imu_position_B_m)
+    lever_S = mount_of(params).inv().apply(lever_B)
+    ground_m = params.ground_height_m if params.flat_ground else state.terrain_height_m
+    w_S = np.array(state.w_S) - state.gyro_bias_S
+    f_W = attitude(state).apply(np.array(state.f_S) - state.accel_bias_S)
+    v_W = np.array(state.v_W) - 0.5 * FLOW_S * (f_W - [0.0, 0.0, params.gravity_mps2])
+    eyes, axes = [], []
+    for t in (-0.5 * FLOW_S, 0.5 * FLOW_S):
+        R_WS = attitude(state) * Rotation.from_rotvec((t - 0.5 * FLOW_S) * w_S)
+        p_W = np.array(state.p_W) + (t - 0.5 * FLOW_S) * v_W
+        eyes.append(p_W + R_WS.apply(lever_S))
+        axes.append(R_WS * R_SF)
+    between = attitude(state) * Rotation.from_rotvec(-0.5 * FLOW_S * w_S) * R_SF
+    middle, view = 0.5 * (eyes[0] + eyes[1]), between.apply([0.0, 0.0, -1.0])
+    seen_W = middle + view * (middle[2] - ground_m) / -view[2]
+    before, after = (R.inv().apply(seen_W - eye) for R, eye in zip(axes, eyes, strict=True))
+    moved = before[:2] / before[2] - after[:2] / after[2]
+    return (1.0 + state.flow_scale) * np.array([-moved[1], moved[0]])
 
 
 RANGE_MODEL = Modelled(
@@ -371,6 +410,25 @@ MODELS = {
         innovation=lambda state, z, params: state.terrain_height_m - foot_height(state, z, params),
         more=lambda params: replace(params, flat_ground=False),
     ),
+    "optical_flow": Modelled(
+        optical_flow.fuse_optical_flow,
+        predicted_flow,
+        lambda state, z, params: ((*z, FLOW_S), 1.0),
+        lambda state, z, params: z - predicted_flow(state, params),
+        unit=FLOW_S,
+        within=5e-5,  # a turn of second order, and rounding over so short a time
+    ),
+    "optical_flow_over_terrain": Modelled(
+        optical_flow.fuse_optical_flow,
+        predicted_flow,
+        lambda state, z, params: ((*z, FLOW_S), 1.0),
+        lambda state, z, params: z - predicted_flow(state, params),
+        more=lambda params: replace(
+            params, flat_ground=False, noise=replace(params.noise, terrain_walk=0.0)
+        ),
+        unit=FLOW_S,
+        within=5e-5,  # a turn of second order, and rounding over so short a time
+    ),
     "external_position": Modelled(
         aiding.fuse_external_position,
         base_position,
@@ -386,7 +444,7 @@ MODELS = {
     "zero_velocity": Modelled(
         aiding.fuse_zero_velocity,
         lambda state, params: np.array(state.w_S),
-        lambda state, z, params: (),
+        lambda state, z, params: (tuple(z), UNIT[:3]),
         lambda state, z, params: np.concatenate([-state.v_W, z - state.gyro_bias_S]),
     ),
     "gravity": Modelled(
@@ -406,12 +464,14 @@ MODELS = {
 
 def random_mount(rng: np.random.Generator) -> EstimatorParams:
     """Sensors anywhere on the vehicle, the IMU turned anyhow."""
-    places = rng.normal(0.0, 0.3, (3, 3))
+    places = rng.normal(0.0, 0.3, (4, 3))
     mount = MountingParams(
         imu_position_B_m=tuple(places[0]),
         imu_roll_pitch_yaw_deg=tuple(rng.uniform([-180, -90, -180], [180, 90, 180])),
         antenna_position_B_m=tuple(places[1]),
         rangefinder_position_B_m=tuple(places[2]),
+        flow_position_B_m=tuple(places[3]),
+        flow_roll_pitch_yaw_deg=(3.0, -5.0, 40.0),
     )
     noise = NoiseParams(gnss_correlated_share=0.4)
     return replace(MOUNTED, mount=mount, noise=noise, ground_height_m=float(rng.normal(-5.0, 1.0)))
@@ -433,7 +493,7 @@ def test_rows_equal_central_differences(sensor: str, monkeypatch: pytest.MonkeyP
         caught.append((state.H.copy(), np.array(innovation)))
         return ACCEPTED
 
-    for module in (measurements, magnetic_field, heights, aiding):
+    for module in (measurements, magnetic_field, heights, aiding, optical_flow):
         monkeypatch.setattr(module, "update_scalar", catch_scalar, raising=False)
         monkeypatch.setattr(module, "update_vector", catch_vector, raising=False)
     rng = np.random.default_rng(31)
@@ -452,9 +512,11 @@ def test_rows_equal_central_differences(sensor: str, monkeypatch: pytest.MonkeyP
         assert kernel(state, pack(params), *model.take(state, z, params)) == ACCEPTED
         rows = np.vstack([rows for rows, _ in caught])
         scale = SCALE / model.unit
-        np.testing.assert_allclose(rows * scale, H.reshape(-1, N) * scale, rtol=0.0, atol=1e-6)
+        np.testing.assert_allclose(
+            rows * scale, H.reshape(-1, N) * scale, rtol=0.0, atol=model.within
+        )
         values = np.concatenate([values for _, values in caught])
-        np.testing.assert_allclose(values, innovation, rtol=0.0, atol=1e-9 * model.unit)
+        np.testing.assert_allclose(values, innovation, rtol=0.0, atol=max(1e-9 * model.unit, 1e-10))
 
 
 @pytest.mark.parametrize("kind", ["position", "velocity"])

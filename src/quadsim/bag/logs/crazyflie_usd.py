@@ -3,6 +3,11 @@
 A header of event types (name, variables with their struct codes), then events (number, time,
 values), then the CRC-32 of all before it. Source: crazyflie-firmware, its uSD deck's driver
 (usddeck.c) and tools/usdlog/cfusdlog.py.
+
+The flow deck's counts are turned into an optical flow: its lens sees 0.71674 rad (twice the sine of
+half of 42 deg) in 35 pixels of 10 counts (mm_flow.c); forward motion lowers deltaY, motion to the
+left deltaX (flowdeck_v1v2.c). Each event is what was counted since the deck was last read, which
+events without motion do not tell.
 """
 
 from __future__ import annotations
@@ -20,6 +25,8 @@ from quadsim.base.errors import InputError
 #: Version of the log to the type of an event's time, and its unit in ns.
 _TIMES = {1: ("<u4", 1_000_000), 2: ("<u8", 1_000)}
 _CRC_BYTES = 4
+#: Columns of the flow deck's counts; rad of a count.
+FLOW_X, FLOW_Y, RAD_PER_COUNT = "motion.deltaX", "motion.deltaY", 0.71674 / 350.0
 _CODES = frozenset("bBhHiIqQfd")
 
 
@@ -100,4 +107,20 @@ def read(path: Path, columns: str) -> LogFile:
     tables = read_tables(path, notes)
     log = to_log(path, tables, map_of(path, "crazyflie_usd", tables, columns))
     log.notes += notes
+    for table in tables.values():
+        if {FLOW_X, FLOW_Y} <= table.columns.keys() and len(table) > 1:
+            _add_flow(log, table)
     return log
+
+
+def _add_flow(log: LogFile, table: Table) -> None:
+    """Add the flow deck's counts as an optical flow about x and y, with the time it was counted."""
+    assert table.stamp_ns is not None
+    step_s = np.diff(table.stamp_ns, prepend=table.stamp_ns[0]) * 1e-9
+    usual_s = float(np.median(step_s[1:]))
+    step_s[(step_s <= 0.0) | (step_s > 1.5 * usual_s)] = usual_s
+    x, y = (RAD_PER_COUNT * table.columns[name].astype(float) for name in (FLOW_X, FLOW_Y))
+    turn = np.full((len(table), 3), np.nan)
+    log.add("flow/down", table.stamp_ns, v=np.stack([-x, y, step_s], axis=1), w=turn)
+    for name in (FLOW_X, FLOW_Y):
+        log.unread.pop(name, None)

@@ -1,8 +1,8 @@
 """ArduPilot's DataFlash log, by pymavlink: sensors, EKF3's estimate, and the truth of SITL.
 
 Messages and units by the log's own formats (ArduPilot, "Onboard Message Log Messages"): IMU in FRD,
-rad/s and m/s^2; MAG in milligauss; BARO in Pa; GPS in degrees, m, m/s; XKF1, the first core's, in
-NED, m and degrees (NKF1 of EKF2, EKF1 before). The estimate is ``odometry/ardupilot``.
+rad/s and m/s^2; MAG in milligauss; BARO in Pa; GPS in degrees, m, m/s; OF in rad/s; XKF1, the first
+core's, in NED, m and degrees (NKF1 of EKF2, EKF1 before). The estimate is ``odometry/ardupilot``.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ _WANTED = {
     "GPS": ("Status", "Lat", "Lng", "Alt", "Spd", "GCrs", "VZ"),
     "GPA": ("HAcc", "VAcc", "SAcc"),
     "RFND": ("Dist", "Orient", "Stat"),
+    "OF": ("Qual", "flowX", "flowY", "bodyX", "bodyY"),
     **dict.fromkeys(
         ("XKF1", "NKF1", "EKF1"), ("PN", "PE", "PD", "VN", "VE", "VD", "Roll", "Pitch", "Yaw")
     ),
@@ -228,6 +229,23 @@ def _add_fixes(log: LogFile, tables: dict[str, Table]) -> None:
     log.add("gps/vel", stamp_ns, v=v_W, covariance=both)
 
 
+def _add_flow(log: LogFile, stamp_ns: Stamps, rows: Array) -> None:
+    """Add flows, which are logged as rates (rad/s, FRD) since the one before."""
+    step_s = np.diff(stamp_ns, prepend=stamp_ns[0]) * 1e-9
+    usual_s = float(np.median(step_s[1:])) if len(step_s) > 1 else 0.0
+    step_s[(step_s <= 0.0) | (step_s > 1.5 * usual_s)] = usual_s
+    level = np.zeros(len(rows))
+    v, w = (
+        step_s[:, None] * turned_rows(BODY["frd"], np.column_stack([rows[:, k : k + 2], level]))
+        for k in (1, 3)
+    )
+    v[:, 2] = step_s
+    v[rows[:, 0] == 0.0, :2] = np.nan
+    covariance = np.zeros((len(rows), 6, 6))
+    covariance[:, 2, 2] = rows[:, 0] / 255.0
+    log.add("flow/down", stamp_ns, v=v, w=w, covariance=covariance)
+
+
 def _add_motion(log: LogFile, ours: str, place: Table, turn: Table) -> None:
     """Add an odometry of north, east, down and their rates, and quaternions FRD to NED."""
     stamp_ns, values = place
@@ -254,6 +272,8 @@ def read(path: Path, columns: str) -> LogFile:
         log.add("imu/mag", stamp_ns, m=MILLIGAUSS_T * turned_rows(BODY["frd"], field))
     if "BARO" in tables:
         log.add("imu/static_pressure", tables["BARO"][0], pressure=tables["BARO"][1][:, 0])
+    if "OF" in tables:
+        _add_flow(log, *tables["OF"])
     if "RFND" in tables:
         log.add("range/down", tables["RFND"][0], range=tables["RFND"][1][:, 0])
     _add_fixes(log, tables)

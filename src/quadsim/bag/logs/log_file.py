@@ -34,6 +34,7 @@ _FRAMES = {
     "gps/fix": ("gps_link",),
     "gps/vel": ("map",),
     "range/down": ("range_link",),
+    "flow/down": ("flow_link",),
     "wind": ("map",),
     "ground_truth/load": ("map",),
     "external/pose": ("map",),

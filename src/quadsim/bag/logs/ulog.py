@@ -38,6 +38,9 @@ _SENSORS: tuple[tuple[str, tuple[tuple[str, Callable[[Any], Any]], ...]], ...] =
     ("gps/fix", (("vehicle_gps_position", px4.fix), ("sensor_gps", px4.fix))),
     ("gps/vel", (("vehicle_gps_position", px4.gnss_velocity), ("sensor_gps", px4.gnss_velocity))),
     ("range/down", (("distance_sensor", px4.distance),)),
+    ("flow/down", (("vehicle_optical_flow", px4.optical_flow),
+                   ("sensor_optical_flow", px4.optical_flow),
+                   ("optical_flow", px4.optical_flow))),
 )  # fmt: skip
 _MEASURING = {name for _, ways in _SENSORS for name, _ in ways}
 #: Fields that are no measurements.

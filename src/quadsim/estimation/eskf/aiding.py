@@ -50,6 +50,8 @@ DRAG_SIGMA_MPS2 = 0.5
 #: Deviation of the velocity of a vehicle that stands, m/s.
 ZERO_VELOCITY_SIGMA_MPS = 0.05
 
+#: Time over which the gyroscope of a vehicle at rest is averaged.
+REST_PERIOD_NS = 500_000_000
 #: Time over which the specific force is averaged for gravity's direction, and for the drag.
 GRAVITY_PERIOD_NS = 100_000_000
 DRAG_PERIOD_NS = 20_000_000
@@ -118,12 +120,16 @@ def fuse_external_attitude(state: Eskf, params: EstimatorParams, q_WB: Quat, noi
 
 
 @kernel
-def fuse_zero_velocity(state: Eskf, params: EstimatorParams) -> int:
+def fuse_zero_velocity(
+    state: Eskf, params: EstimatorParams, rate_S: Vec3, rate_variance: Vec3
+) -> int:
     """Fuse that the vehicle stands: no velocity, and a gyroscope that reads its bias.
 
     Args:
         state: ESKF record.
         params: packed EstimatorParams.
+        rate_S: what it reads, rad/s.
+        rate_variance: of that, by the noise.
     """
     if state.running == 0:
         return IGNORED
@@ -143,11 +149,30 @@ def fuse_zero_velocity(state: Eskf, params: EstimatorParams) -> int:
     for i in range(3):
         H[i, BG + i] = 1.0
     still = STILL_RATE_RADPS
-    rate = add(vec3(state.w_variance), (still * still, still * still, still * still))
-    innovation = subtract(vec3(state.w_S), vec3(state.gyro_bias_S))
+    rate = add(rate_variance, (still * still, still * still, still * still))
+    innovation = subtract(rate_S, vec3(state.gyro_bias_S))
     return update_vector(
         state, ZERO_VELOCITY, innovation, (rate[0], 0.0, 0.0, rate[1], 0.0, rate[2]), limit
     )
+
+
+@kernel
+def hold_rest(state: Eskf, params: EstimatorParams) -> None:
+    """After a prediction of a vehicle that has not moved since its start: fuse that, when due.
+
+    Without propellers a gyroscope of any make is so quiet that its mean tells the bias.
+    """
+    if state.rest_ns == 0 or state.stamp_ns - state.rest_ns > 2 * REST_PERIOD_NS:
+        state.rest_ns, state.rest_count = state.stamp_ns, 0
+        state.rest_w_S[:] = 0.0
+        return
+    state.rest_count += 1
+    for i in range(3):
+        state.rest_w_S[i] += state.w_S[i]
+    if state.stamp_ns - state.rest_ns >= REST_PERIOD_NS:
+        mean_S = scale(1.0 / state.rest_count, vec3(state.rest_w_S))
+        fuse_zero_velocity(state, params, mean_S, (0.0, 0.0, 0.0))
+        state.rest_ns = 0
 
 
 @kernel

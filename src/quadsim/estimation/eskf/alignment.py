@@ -30,6 +30,7 @@ from quadsim.estimation.eskf.layout import (
     BG,
     FIELD,
     FIELD_BIAS,
+    FLOW_SCALE,
     GNSS_BIAS,
     GNSS_TIME,
     PRESSURE,
@@ -73,6 +74,8 @@ STILL_SPEED_MPS = 0.02
 TILT_FLOOR_DEG = 0.05
 #: Deviation of the terrain under the first range, m.
 TERRAIN_SIGMA_M = 0.1
+#: Height above terrain at which a range finder's offset counts as an error of the flow's scale, m.
+FLOW_HEIGHT_M = 1.5
 #: First deviation of the wind, m/s.
 WIND_SIGMA_MPS = 5.0
 
@@ -94,6 +97,10 @@ def mount(state: Eskf, params: EstimatorParams) -> None:
     store(state.antenna_S, unrotate(q_BS, subtract(vec3(mounts.antenna_position_B_m), imu_B)))
     range_B = subtract(vec3(mounts.rangefinder_position_B_m), imu_B)
     store(state.rangefinder_S, unrotate(q_BS, range_B))
+    flow_B, angles = subtract(vec3(mounts.flow_position_B_m), imu_B), mounts.flow_roll_pitch_yaw_deg
+    store(state.flow_S, unrotate(q_BS, flow_B))
+    q_BF = from_euler(degree * angles[0], degree * angles[1], degree * angles[2])
+    store(state.q_SF, multiply(conjugate(q_BS), q_BF))
 
 
 def new_eskf(params: EstimatorParams) -> Eskf:
@@ -126,6 +133,7 @@ def restart(state: Eskf, reason: int) -> None:
     state.terrain_started = 0
     state.fix_ns = 0
     state.range_ns = 0
+    state.flow_ns = 0
     state.field_ns = 0
     state.field_count = 0
     state.heading_count = 0
@@ -194,7 +202,7 @@ def set_start_attitude(
     lean = scaled(1.0 / (size * size), skew(f_W))
     add_rotated(covariance, THETA, lean, f_variance_W)
     shear(covariance, state.n, THETA, BA, matrix_product(lean, R))
-    heading_variance = UNKNOWN_HEADING_RAD * UNKNOWN_HEADING_RAD
+    heading_variance = 0.0 if is_new_map(state) else UNKNOWN_HEADING_RAD * UNKNOWN_HEADING_RAD
     if has_field:
         m_W = vec3(params.magnetic_field_W_T)
         part = dot(m_W, axis)
@@ -216,6 +224,12 @@ def set_start_attitude(
     floor = TILT_FLOOR_DEG * math.pi / 180.0
     for i in range(3):
         covariance[THETA + i, THETA + i] += floor * floor
+
+
+@kernel
+def is_new_map(state: Eskf) -> bool:
+    """Whether position and heading are those of the start by definition."""
+    return bool(state.local == 1 and state.starts == 1)
 
 
 @kernel
@@ -266,6 +280,7 @@ def try_start(state: Eskf, params: EstimatorParams) -> bool:
     complete = (has_field or start.require_heading == 0 or not points) and (
         window.fix_count > 0 or start.require_gnss == 0 or beside
     )
+    complete = complete or start.local == 1
     # who starts again may be in the air: a slow hover looks like standing
     if complete and state.starts == 0 and is_standing(window, params):
         start_standing(state, params, has_field)
@@ -318,6 +333,7 @@ def begin_estimate(state: Eskf, params: EstimatorParams, standing: bool) -> None
     state.mean_ns = state.stamp_ns
     state.f_mean_W[:] = 0.0
     state.started_standing = 1 if standing else 0
+    state.local = int(params.start.local == 1 and state.alignment.fix_count == 0)
     state.covariance[:, :] = 0.0
     state.covariance[GNSS_TIME, GNSS_TIME] = time_variance
     state.rejected_in_row[:] = 0
@@ -340,8 +356,10 @@ def begin_estimate(state: Eskf, params: EstimatorParams, standing: bool) -> None
 def carried(params: EstimatorParams) -> int:
     """Size of the error state that the parameters ask for: up to the last part that is wanted."""
     noise = params.noise
-    if params.fusion.drag_per_s > 0.0:
+    if params.start.flow_scale > 0.0:
         return N
+    if params.fusion.drag_per_s > 0.0:
+        return FLOW_SCALE
     if params.start.lever_arm_m > 0.0:
         return WIND
     if params.start.field_T > 0.0:
@@ -373,9 +391,14 @@ def begin_options(state: Eskf, params: EstimatorParams) -> None:
         covariance[FIELD_BIAS + i, FIELD_BIAS + i] = bias2 + constant[i]
         covariance[FIELD + i, FIELD + i] = start.field_T * start.field_T
         covariance[ANTENNA + i, ANTENNA + i] = start.lever_arm_m * start.lever_arm_m
-    if state.n == N:
+    if params.fusion.drag_per_s > 0.0:
         for i in range(2):
             covariance[WIND + i, WIND + i] = WIND_SIGMA_MPS * WIND_SIGMA_MPS
+    state.flow_scale = 0.0
+    covariance[FLOW_SCALE, FLOW_SCALE] = start.flow_scale * start.flow_scale
+    if params.flat_ground == 0:  # a range finder's errors make a terrain, and a distance of a flow
+        near = noise.range_offset_m / FLOW_HEIGHT_M
+        covariance[FLOW_SCALE, FLOW_SCALE] += near * near + noise.range_scale * noise.range_scale
 
 
 @kernel
@@ -431,7 +454,8 @@ def start_standing(state: Eskf, params: EstimatorParams, has_field: bool) -> Non
         shear(covariance, state.n, P, THETA, skew(lever_W))
         add_lever_arm(state, params, P)
     of_start = start.position_m * start.position_m
-    none, unknown = (0.0, 0.0, 0.0), (of_start, of_start, of_start)
+    level = 0.0 if is_new_map(state) else of_start
+    none, unknown = (0.0, 0.0, 0.0), (level, level, of_start)
     set_position(state, params, scale(-1.0, lever_W), none, unknown)
     watch_from_here(state, params)
 
@@ -447,6 +471,7 @@ def start_from_pose(state: Eskf, params: EstimatorParams, q_WS: Quat, noise: Sym
         noise: upper half of its covariance, rad^2.
     """
     begin_estimate(state, params, False)
+    state.local = 0
     covariance = state.covariance
     store(state.q_WS, normalize(q_WS))
     lever_W = rotate(q_WS, unrotate(quat(state.q_BS), vec3(params.mount.imu_position_B_m)))
@@ -522,6 +547,7 @@ def first_known(state: Eskf, params: EstimatorParams, stamp_ns: int, motion: Kin
     q_WS = multiply(quat(motion.q_WB), quat(state.q_BS))
     store(state.alignment.field_sum_S, unrotate(q_WS, vec3(params.magnetic_field_W_T)))
     begin_estimate(state, params, False)
+    state.local = 0
     clear(state)
 
 

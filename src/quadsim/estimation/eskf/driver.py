@@ -19,6 +19,7 @@ from quadsim.estimation.eskf.aiding import (
     fuse_external_position,
     fuse_zero_velocity,
     hold_attitude,
+    hold_rest,
 )
 from quadsim.estimation.eskf.gnss import age_gnss_bias, fuse_gnss_position, fuse_gnss_velocity
 from quadsim.estimation.eskf.heights import fuse_pressure, fuse_range, walk_ground
@@ -28,6 +29,7 @@ from quadsim.estimation.eskf.layout import (
     GNSS_POSITION,
     GNSS_VELOCITY,
     MAGNETIC_FIELD,
+    OPTICAL_FLOW,
     RANGE,
     STATIC_PRESSURE,
     Eskf,
@@ -50,6 +52,7 @@ from quadsim.estimation.eskf.mechanisation import (
     first_sample,
     predict_or_align,
 )
+from quadsim.estimation.eskf.optical_flow import fuse_optical_flow
 from quadsim.estimation.eskf.parameters import (
     GAP_ACCEL_MPS2,
     GAP_MAX_S,
@@ -145,13 +148,15 @@ def fuse_event(state: Eskf, params: EstimatorParams, event: Input) -> None:
         fuse_pressure(state, params, values[0], values[1])
     elif kind == RANGE:
         fuse_range(state, params, values[0], values[1])
+    elif kind == OPTICAL_FLOW:
+        fuse_optical_flow(state, params, triple(values, 0), values[3])
     elif kind == EXTERNAL_POSITION:
         fuse_external_position(state, params, triple(values, 0), upper_half(values, 3))
     elif kind == EXTERNAL_ATTITUDE:
         q_WB = normalize((values[0], values[1], values[2], values[3]))
         fuse_external_attitude(state, params, q_WB, upper_half(values, 4))
     else:
-        fuse_zero_velocity(state, params)
+        fuse_zero_velocity(state, params, vec3(state.w_S), vec3(state.w_variance))
 
 
 @kernel
@@ -203,6 +208,8 @@ def take_sample(line: Buffer, event: Input, at: int, log: StepLog) -> None:
     else:  # or from the window that was filled next to the estimate
         log_state(line, BEGIN, at if was_running == 0 else -1, 0.0, log)
     hold_attitude(state, params)
+    if state.local == 1 and state.started_standing == 1 and line.moved == 0:
+        hold_rest(state, params)
     log_innovations(line, event.stamp_ns)
     log_fused(line, log)
     if line.logs_steps == 1:

@@ -15,6 +15,7 @@ from quadsim.estimation.eskf.layout import (
     GNSS_POSITION,
     GNSS_VELOCITY,
     MAGNETIC_FIELD,
+    OPTICAL_FLOW,
     RANGE,
     STATIC_PRESSURE,
     ZERO_VELOCITY,
@@ -60,11 +61,13 @@ AHEAD_SAMPLES = 5
 #: Beyond these no sensor measures: specific force, m/s^2, and rate, rad/s, of an IMU; then of each
 #: kind of the layout. Squares of what is larger would leave the numbers' range.
 LARGEST_FORCE, LARGEST_RATE = 1e4, 1e3
-LARGEST = np.array([1e8, 1e5, 1.0, 1e7, 1e7, 1e8, 2.0, 1e3, 1e4, 1e4, 1e4])
+LARGEST = np.array([1e8, 1e5, 1.0, 1e7, 1e7, 1e8, 2.0, 1e3, 1e4, 1e4, 1e4, 10.0])
 #: A vehicle that moves slower than this may see the ground at one range for long.
 SLOW_MPS = 0.2
 #: What somebody reports of a vehicle that stands counts for so long.
 STOOD_NS = 500_000_000
+#: No optical flow is taken over a longer time, s.
+LONGEST_FLOW_S = 0.5
 #: Variances that no message means, in the units of any sensor.
 LEAST_VARIANCE, LARGEST_VARIANCE = 1e-30, 1e12
 #: How far the norm of an attitude's quaternion may be from one.
@@ -201,6 +204,8 @@ def judge_measurement(
         return OUT_OF_RANGE
     if kind == MAGNETIC_FIELD and values[0] == 0.0 and values[1] == 0.0 and values[2] == 0.0:
         return OUT_OF_RANGE  # there is a field everywhere
+    if kind == OPTICAL_FLOW and not 0.0 < values[2] <= LONGEST_FLOW_S:
+        return OUT_OF_RANGE
     if kind == STATIC_PRESSURE and values[0] <= 0.0:
         return NOT_FINITE
     if kind == EXTERNAL_ATTITUDE and abs(length(values) - 1.0) > UNIT_TOLERANCE:
@@ -238,6 +243,8 @@ def stated_delay_s(delay: DelayParams, kind: int) -> float:
         result = delay.pressure_s
     elif kind == RANGE:
         result = delay.range_s
+    elif kind == OPTICAL_FLOW:
+        result = delay.flow_s
     elif kind == EXTERNAL_POSITION or kind == EXTERNAL_ATTITUDE:
         result = delay.external_pose_s
     else:
@@ -294,6 +301,8 @@ def write_values(line: Buffer, i: int, values: Array, covariance: Array) -> None
         vertical = white - noise.field_turned_share * mean
         out[3] = white / horizontal2
         out[4] = vertical if vertical > 1e-6 * mean else 0.0  # rounding; unknown
+    elif kind == OPTICAL_FLOW:
+        out[3] = covariance[0]
     elif kind != ZERO_VELOCITY:
         out[1] = covariance[0]
 
@@ -311,9 +320,9 @@ def accept(
         kind: one of the layout's sensors, or IMU.
         stamp_ns: what its stamp states; the parameters' delay is taken off. The end of an IMU
             sample's interval.
-        values: (6,) of the IMU, m/s^2 and rad/s; (3,), or (1,) of pressure, range and standing
-            still; (4,) of an attitude. An infinite range says "nothing in range" (REP 117): it is
-            OK and does nothing.
+        values: (6,) of the IMU, m/s^2 and rad/s; (3,), of an optical flow rad, rad, s; or (1,) of
+            pressure, range and standing still; (4,) of an attitude. An infinite range says "nothing
+            in range" (REP 117): it is OK and does nothing.
         covariance: (18,) of the IMU, two matrices; (9,), of a twist or a pose (36,), or (1,); all
             zero: unknown.
 

@@ -21,16 +21,17 @@ from quadsim.base.parameters import dtype_of
 #: First index of each part of the error state: attitude, velocity, position, gyroscope and
 #: accelerometer bias, offset (1 wide) and scale (1) of the pressure's height, time offset of GNSS
 #: stamps (1), the correlated part of GNSS positions' error, terrain height (1), bias of the field,
-#: reference field, lever arm from IMU to GNSS antenna in the IMU's axes, wind east and north (2);
-#: the others are three wide.
+#: reference field, lever arm from IMU to GNSS antenna in the IMU's axes, wind east and north (2),
+#: scale of the optical flow (1); the others are three wide.
 THETA, V, P, BG, BA, PRESSURE, PRESSURE_SCALE, GNSS_TIME = 0, 3, 6, 9, 12, 15, 16, 17
-GNSS_BIAS, TERRAIN, FIELD_BIAS, FIELD, ANTENNA, WIND = 18, 21, 22, 25, 28, 31
+GNSS_BIAS, TERRAIN, FIELD_BIAS, FIELD, ANTENNA, WIND, FLOW_SCALE = 18, 21, 22, 25, 28, 31, 33
 #: Size of the error state; of the last parts a filter carries only what its parameters ask for.
-N = 33
+N = 34
 
 #: Sensors, as indices of the per-sensor fields.
 GNSS_POSITION, GNSS_VELOCITY, MAGNETIC_FIELD, STATIC_PRESSURE, RANGE = range(5)
 EXTERNAL_POSITION, EXTERNAL_ATTITUDE, ZERO_VELOCITY, GRAVITY, DRAG, INCLINATION = range(5, 11)
+OPTICAL_FLOW = 11
 SENSORS = (
     "gnss_position",
     "gnss_velocity",
@@ -43,6 +44,7 @@ SENSORS = (
     "gravity",
     "drag",
     "inclination",
+    "optical_flow",
 )
 #: Those of three numbers that are gated together.
 VECTORS = (GNSS_POSITION, GNSS_VELOCITY, EXTERNAL_POSITION, EXTERNAL_ATTITUDE, ZERO_VELOCITY)
@@ -52,7 +54,7 @@ REJECTED, ACCEPTED, IGNORED = range(3)
 
 #: Why the filter last started over or recovered.
 REASON_NONE, REASON_GNSS_POSITION, REASON_GNSS_VELOCITY, REASON_IMU_GAP = range(4)
-REASON_NOT_FINITE, REASON_EXTERNAL, REASON_FIELD, REASON_ACCELERATION = range(4, 8)
+REASON_NOT_FINITE, REASON_EXTERNAL, REASON_FIELD, REASON_ACCELERATION, REASON_FLOW = range(4, 9)
 REASONS = (
     "",
     "gnss position rejected for too long",
@@ -62,6 +64,7 @@ REASONS = (
     "external pose rejected for too long",
     "magnetic field rejected for too long",
     "heading contradicts the acceleration seen by gnss",
+    "optical flow rejected for too long",
 )
 
 #: Error state of the reference filters: position, velocity and, one number wide, heading.
@@ -168,6 +171,8 @@ class Eskf(Record):
     q_BS: Quaternion  # mount of the IMU, and what is mounted beside it
     antenna_S: Vector
     rangefinder_S: Vector
+    flow_S: Vector
+    q_SF: Quaternion  # axes of the optical flow sensor, which looks along its -z
     stamp_ns: int
     imu_stamp_ns: int  # of the newest complete IMU sample
     imu_count: int
@@ -191,6 +196,7 @@ class Eskf(Record):
     field_bias_S_T: Vector
     field_W_T: Vector
     wind_W_mps: Annotated[Array, 2]
+    flow_scale: float  # of what the optical flow sensor reads, over the truth, less one
     covariance: Annotated[Array, N, N]
     turns_unseen: int  # whether the newest rate is not measured
     w_S: Vector  # newest rate as measured
@@ -220,6 +226,13 @@ class Eskf(Record):
     reason: int
     range_ns: int  # newest range that was fused or rejected
     range_m: float
+    flow_ns: int  # newest optical flow
+    flow_turn_S: Vector  # rotation since then, by the gyroscope
+    flow_low_ns: int  # newest one that was left out as the height above the ground is not known
+    local: int  # position and heading are counted from the start: no fix and no field told them
+    rest_ns: int  # beginning of the sum below, of IMU samples at rest
+    rest_count: int
+    rest_w_S: Vector
     fix_ns: int  # newest GNSS position
     field_ns: int  # newest magnetic field
     field_count: int

@@ -135,6 +135,9 @@ def advance_filter(
     integrate_inertial(state, q_FW, q_WS, f_W, dt_s)
     for i in range(3):
         state.f_mean_W[i] += f_W[i] * dt_s
+    if state.flow_ns > 0:
+        for i in range(3):
+            state.flow_turn_S[i] += w_S[i] * dt_s
     # errors of scale and axes are no states: white noise of the density of an error that lasts
     noise = params.noise
     lasting_s = dt_s * SCALE_ERROR_S

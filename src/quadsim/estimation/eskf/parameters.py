@@ -83,6 +83,12 @@ class MountingParams:
     rangefinder_beam_deg: Annotated[
         float, Spec("width of its beam, which sees the nearest ground in it", "deg", ge=0.0, le=90)
     ] = 0.0
+    flow_position_B_m: Annotated[
+        Vec3, Spec("of the optical flow sensor", "m", ge=-10.0, le=10.0)
+    ] = (0.0, 0.0, 0.0)
+    flow_roll_pitch_yaw_deg: Annotated[
+        Vec3, Spec("attitude of its axes; it looks along its -z", "deg", ge=-180.0, le=180.0)
+    ] = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,9 @@ class DelayParams:
     pressure_s: Annotated[float, Spec("static pressure", "s", ge=0.0, le=0.4)] = 0.0
     range_s: Annotated[float, Spec("range to the ground", "s", ge=0.0, le=0.4)] = 0.0
     external_pose_s: Annotated[float, Spec("external pose and attitude", "s", ge=0.0, le=0.4)] = 0.0
+    flow_s: Annotated[
+        float, Spec("optical flow; its stamp is the end of its interval", "s", ge=0.0, le=0.4)
+    ] = 0.0
 
 
 @dataclass(frozen=True)
@@ -151,6 +160,13 @@ class NoiseParams:
     ] = 0.0
     range_scale: Annotated[
         float, Spec("the same, over the range: its error of scale (sigma)", ge=0.0, le=0.5)
+    ] = 0.0
+    flow_sigma_rad: Annotated[
+        float, Spec("optical flow over an interval, unknown: a pixel or two", "rad", gt=0.0, le=1.0)
+    ] = 0.003
+    flow_share: Annotated[
+        float,
+        Spec("optical flow: error over the flow itself that stays for a second", ge=0.0, le=1.0),
     ] = 0.0
     field_sigma_T: Annotated[
         float,
@@ -258,6 +274,14 @@ class AlignParams:
         Spec("sigma of the pressure's height over the way up: air beside the standard's", ge=0.0),
     ] = 0.07
     position_m: Annotated[float, Spec("sigma without GNSS", "m", gt=0.0)] = 1.0
+    local: Annotated[
+        bool,
+        Spec("go without a fix and a field: map begins where the vehicle stands, x is its nose"),
+    ] = False
+    flow_scale: Annotated[
+        float,
+        Spec("sigma of the scale of the optical flow, a state; 0: it is exact", ge=0.0, le=0.5),
+    ] = 0.0
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from quadsim.estimation.eskf.layout import (
     BG,
     FIELD,
     FIELD_BIAS,
+    FLOW_SCALE,
     GNSS_BIAS,
     GNSS_POSITION,
     GNSS_TIME,
@@ -129,6 +130,7 @@ def move_state(state: Eskf) -> None:
     state.terrain_height_m += x[TERRAIN]
     state.wind_W_mps[0] += x[WIND]
     state.wind_W_mps[1] += x[WIND + 1]
+    state.flow_scale += x[FLOW_SCALE]
 
 
 @kernel

@@ -51,6 +51,7 @@ from quadsim.estimation.eskf.layout import (
     BG,
     FIELD,
     FIELD_BIAS,
+    FLOW_SCALE,
     GNSS_BIAS,
     GNSS_TIME,
     PRESSURE,
@@ -287,6 +288,7 @@ def difference(a: Eskf, b: Eskf, out: Array) -> None:
     out[TERRAIN] = a.terrain_height_m - b.terrain_height_m
     for i in range(2):
         out[WIND + i] = a.wind_W_mps[i] - b.wind_W_mps[i]
+    out[FLOW_SCALE] = a.flow_scale - b.flow_scale
 
 
 @kernel

@@ -53,16 +53,29 @@ def test_a_usd_log_is_read_in_si_units(usd):
 
 
 def test_columns_that_no_topic_takes_are_said(tmp_path):
-    """Optical flow has no topic here; what another table has of the same name is taken."""
+    """A flow's shutter has no topic; what another table has of the same name is taken."""
     gyro = [(f"gyro.{axis}", "f") for axis in "xyz"]
-    flow = [("motion.deltaX", "h"), ("motion.deltaY", "h")]
+    flow = [("motion.shutter", "h"), ("motion.squal", "h")]
     fast = [(1000 * k, 0.0, 0.0, 1.0) for k in range(9)]
     tables = [("imu", gyro, fast), ("slow", [gyro[0], ("baro.temp", "f")], [(0, 0.0, 20.0)])]
     path = tmp_path / "log"
     path.write_bytes(usd_log([*tables, ("estFlow", flow, [(0, 1, 2)])]))
     with open_bag(path) as bag:
         (note,) = unread_notes(bag)
-    assert note == "in the file but not read: baro.temp 1, motion.deltaX/deltaY 1"
+    assert note == "in the file but not read: baro.temp 1, motion.shutter/squal 1"
+
+
+def test_a_flow_decks_counts_are_turns_of_the_ground(tmp_path):
+    """Forward motion over 10 ms and a gap of a count that was not logged; firmware's constants."""
+    gyro = [(f"gyro.{axis}", "f") for axis in "xyz"]
+    flow = [("motion.deltaX", "h"), ("motion.deltaY", "h")]
+    counts = [(10_000 * k, 2, -35) for k in (0, 1, 2, 4)]
+    path = tmp_path / "log"
+    path.write_bytes(usd_log([("imu", gyro, [(0, 0.0, 0.0, 0.0)]), ("estFlow", flow, counts)]))
+    rows = rows_of(path, "/quad/flow/down", "geometry_msgs/msg/TwistWithCovarianceStamped")
+    assert rows["v"] == pytest.approx(np.tile([-0.0040957, -0.071674, 0.01], (4, 1)), rel=1e-4)
+    assert np.isnan(rows["w"]).all()
+    assert not rows["covariance"].any()
 
 
 def test_messages_of_all_tables_come_in_order(usd):

@@ -38,7 +38,7 @@ def block(bag, topic, kind):
 def read(path):
     """Blocks by short names, and the notes that a user sees."""
     kinds = {"imu/data_raw": IMU, "imu/mag": MAG, "imu/static_pressure": PRESSURE, "gps/fix": FIX,
-             "gps/vel": TWIST, "range/down": RANGE}  # fmt: skip
+             "gps/vel": TWIST, "range/down": RANGE, "flow/down": TWIST}  # fmt: skip
     with open_bag(path) as bag:
         blocks = {
             n: block(bag, f"/quad/{n}", k) for n, k in kinds.items() if f"/quad/{n}" in bag.counts
@@ -122,12 +122,53 @@ def test_what_no_topic_takes_is_named_with_counts(old_ulog):
     assert result["unread"]["distance_sensor (does not look down)"] == 5
     read_line, other = (n for n in result["notes"] if "not read" in n)
     for part in (
-        "optical_flow 20",
+        ": of a release that is not known) 20",
         "sensor_combined[1] 20",
         "distance_sensor (does not look down) 5",
     ):
         assert part in read_line
     assert "cpuload 20" in other
+
+
+@pytest.mark.parametrize("release", ["1.13", "1.14"])
+def test_an_optical_flow_of_px4_is_turned_to_our_axes(old_ulog, release):
+    """Forward at 1 m/s over 1 m: about y, to the right down; quality 0 is no measurement."""
+    writer, path = old_ulog
+    of_14 = "uint64_t timestamp_sample;float[2] pixel_flow;float[3] delta_angle;"
+    of_14 += "uint32_t integration_timespan_us;uint8_t quality"
+    of_13 = "float pixel_flow_x_integral;float pixel_flow_y_integral;float gyro_x_rate_integral;"
+    of_13 += "float gyro_y_rate_integral;float gyro_z_rate_integral;uint32_t integration_timespan;"
+    of_13 += "uint8_t quality"
+    values = [0.01, 0.05, 0.001, 0.002, 0.003, 50_000]
+    if release == "1.14":
+        writer.topic(
+            "vehicle_optical_flow", of_14, "Q5fIB", lambda k: [0, *values, 255 if k < 15 else 0]
+        )
+    else:
+        writer.topic("optical_flow", of_13, "5fIB", lambda k: [*values, 255 if k < 15 else 0])
+    writer.write(path)
+    flow = read(path)[0]["flow/down"]
+    assert flow["v"][:15] == pytest.approx(np.tile([0.01, -0.05, 0.05], (15, 1)))
+    assert np.isnan(flow["v"][15:, :2]).all()
+    assert flow["w"][0] == pytest.approx([0.001, -0.002, -0.003])
+    assert flow["covariance"][0, 2, 2] == 1.0
+
+
+def test_an_optical_flow_of_ardupilot_is_a_turn_since_the_one_before(tmp_path):
+    pytest.importorskip("pymavlink")
+    writer, path = DataFlashWriter(), tmp_path / "flow.bin"
+    writer.message(
+        1, "OF", "QBffff", "TimeUS,Qual,flowX,flowY,bodyX,bodyY",
+        lambda k: [200 if k else 0, 0.1, 0.5, 0.01, 0.02],
+    )  # fmt: skip
+    path.write_bytes(writer.data)
+    flow = read(path)[0]["flow/down"]
+    step_s = np.diff(flow.stamp_ns).mean() * 1e-9
+    assert flow["v"][1:] == pytest.approx(
+        np.tile([0.1 * step_s, -0.5 * step_s, step_s], (len(flow) - 1, 1))
+    )
+    assert np.isnan(flow["v"][0, :2]).all()
+    assert flow["w"][1] == pytest.approx([0.01 * step_s, -0.02 * step_s, 0.0])
 
 
 def test_null_island_is_no_fix_and_the_date_is_the_receivers(old_ulog):
