@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,6 +131,13 @@ class AirframeParams:
             )
         if np.any(pseudo_inverse(matrix)[:, 0] <= 0.0):
             raise InputError("rotor_positions_B_m: a rotor would have to pull down in level flight")
+
+
+def known_airframe(vehicle: Any) -> AirframeParams:
+    """What a controller that knows the vehicle's file believes: its figures."""
+    return AirframeParams(
+        **{name: getattr(vehicle, name) for name in AirframeParams.__dataclass_fields__}
+    )
 
 
 def effectiveness(params: AirframeParams) -> Array:

@@ -16,7 +16,7 @@ from quadsim.base.errors import InputError, shown
 from quadsim.base.files import find
 from quadsim.base.parameters import P, Spec, Vec3, from_mapping
 from quadsim.base.parts import Part, parts_from, parts_out
-from quadsim.control.airframe import AirframeParams
+from quadsim.control.airframe import AirframeParams, known_airframe
 from quadsim.control.parameters import AutopilotParams, FenceParams, FlightParams
 from quadsim.control.reciprocal import GiveWayParams
 from quadsim.estimation.eskf.parameters import ATTITUDES, EXTERNAL, LINEAR, EstimatorParams
@@ -174,13 +174,6 @@ class ScenarioFile:
     load: LoadParams = field(default_factory=LoadParams)
     tether: TetherParams = field(default_factory=TetherParams)
     fence: FenceParams = field(default_factory=FenceParams)
-
-
-def known_airframe(vehicle: VehicleParams) -> AirframeParams:
-    """What a controller that knows the vehicle's file believes: its figures."""
-    return AirframeParams(
-        **{name: getattr(vehicle, name) for name in AirframeParams.__dataclass_fields__}
-    )
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,12 @@ from quadsim.control.airframe import (
     AirframeParams,
     allocation_without,
     effectiveness,
+    known_airframe,
     pack_airframe,
 )
 from quadsim.control.motor_loss import MotorWatch, lost_motor
 from quadsim.sim.closed_loop import ClosedLoop
-from quadsim.sim.scenario import known_airframe, load_scenario
+from quadsim.sim.scenario import load_scenario
 from quadsim.vehicle.disturbances import MotorChange
 from quadsim.vehicle.layout import lay_out
 from quadsim.vehicle.parameters import VehicleParams

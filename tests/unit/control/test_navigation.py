@@ -12,7 +12,7 @@ from quadsim.base.compiled import new_record
 from quadsim.base.files import find
 from quadsim.base.parameters import load, pack
 from quadsim.base.records import ATTITUDE_COMMAND, MODE_POSITION, ODOMETRY, SETPOINT
-from quadsim.control.airframe import pack_airframe
+from quadsim.control.airframe import known_airframe, pack_airframe
 from quadsim.control.navigation import cyclic
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.position import new_position_control, position_control
@@ -20,7 +20,7 @@ from quadsim.geometry.rotation import from_euler, quat, to_euler
 from quadsim.mission.items import Takeoff
 from quadsim.mission.waypoint import Waypoint
 from quadsim.sim.closed_loop import ClosedLoop
-from quadsim.sim.scenario import known_airframe, load_scenario
+from quadsim.sim.scenario import load_scenario
 from quadsim.vehicle.parameters import VehicleParams
 
 THESIS = load(AutopilotParams, find("autopilots", "thesis"))

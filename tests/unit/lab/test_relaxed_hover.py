@@ -11,7 +11,7 @@ from relaxed_hover import G_MPS2, relaxed_hover
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import load
-from quadsim.control.airframe import pack_airframe
+from quadsim.control.airframe import known_airframe, pack_airframe
 from quadsim.control.three_rotor_flight import (
     AXIS_DAMPING,
     NUTATION_DAMPING,
@@ -19,7 +19,6 @@ from quadsim.control.three_rotor_flight import (
     spin_gains,
     steady_spin,
 )
-from quadsim.sim.scenario import known_airframe
 from quadsim.vehicle.parameters import VehicleParams
 
 

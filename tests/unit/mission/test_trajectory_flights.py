@@ -19,7 +19,7 @@ from quadsim.mission.items import Takeoff, corners
 from quadsim.mission.trajectories.items import Circle, FigureOfEight
 from quadsim.mission.trajectories.timed import TrajectoryPoint
 from quadsim.ros.messages.cdr import MessageError
-from quadsim.ros.messages.commands import read_trajectory_command
+from quadsim.ros.messages.missions import read_trajectory_command
 from quadsim.sim.closed_loop import run
 from quadsim.sim.scenario import load_scenario
 

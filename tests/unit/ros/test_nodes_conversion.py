@@ -31,6 +31,7 @@ from quadsim.mission.items import name_of
 from quadsim.ros.messages import commands as command_messages
 from quadsim.ros.messages import conversion, transforms
 from quadsim.ros.messages.cdr import MessageError, Reader, RotorsReader, rotor_names, stamp_of
+from quadsim.ros.messages.missions import mission_of
 from quadsim.sensors.gnss import GnssSample
 from quadsim.sensors.imu import ImuSample
 from quadsim.sensors.rangefinder import RangefinderParams, RangefinderSample
@@ -356,13 +357,13 @@ def test_wrench_is_force_in_the_world_and_torque_in_the_body():
 def test_a_path_is_a_mission_with_take_off_and_landing():
     path = command_messages.make_path([(1.0, 2.0, 3.0), (4.0, 5.0, 6.0)])
     path.poses[1].pose.orientation.w = path.poses[1].pose.orientation.z = HALF
-    items = command_messages.mission_of(serialize_message(path))
+    items = mission_of(serialize_message(path))
     assert [name_of(item) for item in items] == ["takeoff", "goto", "goto", "land"]
     assert items[2].position_W_m == (4.0, 5.0, 6.0)
     assert items[2].yaw_deg == pytest.approx(90.0)
     path.header.frame_id = "odom"
     with pytest.raises(MessageError, match="odom"):
-        command_messages.mission_of(serialize_message(path))
+        mission_of(serialize_message(path))
 
 
 def test_map_to_odom_takes_inertial_navigation_to_the_filter():

@@ -15,13 +15,12 @@ from quadsim.base.errors import FlightError, InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import load, new, pack
 from quadsim.base.records import MAX_ROTORS, AttitudeCommand, Odometry
-from quadsim.control.airframe import pack_airframe
+from quadsim.control.airframe import known_airframe, pack_airframe
 from quadsim.control.attitude import attitude_control
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.records import AttitudeControl
 from quadsim.sim.batched import vehicles as batch_module
 from quadsim.sim.batched.vehicles import VehicleBatch, as_flown, drag_model, world_of
-from quadsim.sim.scenario import known_airframe
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import PhysicsParams

@@ -15,14 +15,14 @@ from quadsim.base.errors import InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import from_mapping, load, new, pack
 from quadsim.base.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY
-from quadsim.control.airframe import AirframeParams, pack_airframe
+from quadsim.control.airframe import AirframeParams, known_airframe, pack_airframe
 from quadsim.control.attitude import attitude_control, thrust_limits
 from quadsim.control.mixer import equal_speeds, stick
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.records import AttitudeControl
 from quadsim.geometry.rotation import from_euler
 from quadsim.sim.closed_loop import run
-from quadsim.sim.scenario import known_airframe, load_scenario
+from quadsim.sim.scenario import load_scenario
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import FORMALISMS, PhysicsParams

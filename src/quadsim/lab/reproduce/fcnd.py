@@ -19,7 +19,7 @@ from quadsim.analysis.metrics import SETTLE_S, score, tracking_rmse_m
 from quadsim.analysis.report.figures import thin
 from quadsim.analysis.signals import SIGNALS
 from quadsim.base.noise import stream
-from quadsim.control.airframe import AirframeParams
+from quadsim.control.airframe import AirframeParams, known_airframe
 from quadsim.lab.campaign.batch import Progress
 from quadsim.lab.campaign.experiment import Job, demand, fly_cells
 from quadsim.lab.estimator_rerun import rerun_estimator
@@ -28,7 +28,7 @@ from quadsim.mission.trajectories.items import FigureOfEight
 from quadsim.sim.closed_loop import ClosedLoop, vehicle_names
 from quadsim.sim.criterion import SignalCriterion
 from quadsim.sim.log import ERROR
-from quadsim.sim.scenario import Scenario, known_airframe, load_scenario
+from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.vehicle.parameters import VehicleParams
 
 SENSOR_NOISE, GPS_UPDATE = "fcnd_06_sensor_noise", "fcnd_11_gps_update"

@@ -1,4 +1,4 @@
-"""Commands, missions and references to messages and back, checked where they come in."""
+"""Commands and references to messages and back, checked where they come in."""
 
 from __future__ import annotations
 
@@ -11,15 +11,11 @@ from geometry_msgs.msg import PoseStamped, TwistStamped
 from nav_msgs.msg import Path
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
-from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import Quat, from_euler, quat, rotate, unrotate, yaw_of
-from quadsim.mission.items import Item, items_from
-from quadsim.mission.trajectories.timed import TrajectoryPoint
 from quadsim.ros.messages.cdr import MessageError, brief, deserialize, put_xyz, xyz
 from quadsim.ros.messages.conversion import unit_quaternion
 from quadsim.ros.messages.world import stamp_ns_of
-from quadsim.ros.runtime import topics
 
 #: Commanded places, and speeds (rates, accelerations) in SI units, are refused beyond these.
 FARTHEST_M, FASTEST = 1e6, 1e4
@@ -39,7 +35,7 @@ def read_attitude_command(message: MultiDOFJointTrajectory, command: Any) -> Non
     yaw_rate, thrust = point.velocities[0].angular.z, point.accelerations[0].linear.z
     if not math.isfinite(yaw_rate + thrust):
         raise MessageError("yaw rate or thrust is not finite")
-    _refuse_large((yaw_rate, thrust), FASTEST, "rad/s or m/s^2")
+    refuse_large((yaw_rate, thrust), FASTEST, "rad/s or m/s^2")
     command.q_WB[:] = quaternion_of(point.transforms[0].rotation)
     command.yaw_rate, command.thrust = yaw_rate, thrust
     command.stamp_ns = stamp_ns_of(message.header.stamp)
@@ -64,7 +60,7 @@ def refuse_other_frame(message: Any) -> None:
         raise MessageError(f"frame {brief(message.header.frame_id)!r}; give map")
 
 
-def _refuse_large(numbers: Iterable[float], most: float, unit: str) -> None:
+def refuse_large(numbers: Iterable[float], most: float, unit: str) -> None:
     """Refuse what no vehicle flies to, or at; what is not a number is refused where it is used.
 
     Raises:
@@ -94,7 +90,7 @@ def read_velocity_command(payload: bytes, q_WB: Any) -> tuple[Vec3, float]:
     """
     message = deserialize(payload, TwistStamped)
     v, frame = xyz(message.twist.linear), message.header.frame_id
-    _refuse_large((*v, message.twist.angular.z), FASTEST, "m/s or rad/s")
+    refuse_large((*v, message.twist.angular.z), FASTEST, "m/s or rad/s")
     if frame.rsplit("/", 1)[-1] == "base_link":  # level: rotated by the heading alone
         v = rotate(from_euler(0.0, 0.0, yaw_of(quat(q_WB))), v)
     elif frame != "map":
@@ -110,39 +106,8 @@ def read_pose_command(message: PoseStamped) -> tuple[Vec3, float]:
     """
     refuse_other_frame(message)
     p_W = xyz(message.pose.position)
-    _refuse_large(p_W, FARTHEST_M, "m")
+    refuse_large(p_W, FARTHEST_M, "m")
     return p_W, yaw_of(quaternion_of(message.pose.orientation))
-
-
-def read_trajectory_command(
-    message: MultiDOFJointTrajectory,
-) -> tuple[list[TrajectoryPoint], int | None]:
-    """Timed points in the world of a MultiDOFJointTrajectory in ``map``, and when they begin.
-
-    Of each point the first transform counts, and the first velocity and acceleration where there
-    are any. A header without a stamp begins now.
-
-    Raises:
-        MessageError: another frame, a point without a transform, or no rotation.
-    """
-    refuse_other_frame(message)
-    points = []
-    for i, point in enumerate(message.points):
-        if not point.transforms:
-            raise MessageError(f"points[{i}]: no transform")
-        p_W = xyz(point.transforms[0].translation)
-        yaw = yaw_of(quaternion_of(point.transforms[0].rotation))
-        _refuse_large(p_W, FARTHEST_M, "m")
-        v_W = a_W = yaw_rate = None
-        if point.velocities:
-            v_W, yaw_rate = xyz(point.velocities[0].linear), point.velocities[0].angular.z
-            _refuse_large((*v_W, yaw_rate), FASTEST, "m/s or rad/s")
-        if point.accelerations:
-            a_W = xyz(point.accelerations[0].linear)
-            _refuse_large(a_W, FASTEST, "m/s^2")
-        t_s = point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec
-        points.append(TrajectoryPoint(t_s, p_W, yaw, v_W, a_W, yaw_rate))
-    return points, stamp_ns_of(message.header.stamp) or None
 
 
 def make_path(points_W: Any) -> Path:
@@ -155,27 +120,6 @@ def make_path(points_W: Any) -> Path:
     return message
 
 
-def mission_of(payload: bytes) -> tuple[Item, ...]:
-    """Take-off, a leg to each pose of a serialised Path in ``map``, landing.
-
-    Raises:
-        MessageError: another frame, no pose, or a number that cannot be.
-    """
-    message = deserialize(payload, Path)
-    if message.header.frame_id != "map" or not message.poses:
-        frame = brief(message.header.frame_id)
-        raise MessageError(f"{len(message.poses)} poses in {frame!r}; give map")
-    legs = []
-    for pose in message.poses:
-        pose.header.frame_id = "map"
-        p_W, yaw = read_pose_command(pose)
-        legs.append({"goto": {"position_W_m": list(p_W), "yaw_deg": math.degrees(yaw)}})
-    try:
-        return items_from([{"takeoff": {}}, *legs, {"land": {}}], topics.MISSION.name)
-    except InputError as error:
-        raise MessageError(str(error)) from None
-
-
 def wrench_of(message: Any, q_WB: Any) -> tuple[Vec3, Vec3]:
     """Force in the world's and torque in the body's axes of a WrenchStamped in either frame.
 
@@ -185,7 +129,7 @@ def wrench_of(message: Any, q_WB: Any) -> tuple[Vec3, Vec3]:
     f, t = xyz(message.wrench.force), xyz(message.wrench.torque)
     if not all(map(math.isfinite, (*f, *t))):
         raise MessageError("a number in it is not finite")
-    _refuse_large((*f, *t), MOST_WRENCH, "N or N m")
+    refuse_large((*f, *t), MOST_WRENCH, "N or N m")
     frame = message.header.frame_id
     if frame == "map":
         return f, unrotate(quat(q_WB), t)

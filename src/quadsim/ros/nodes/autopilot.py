@@ -29,7 +29,7 @@ from quadsim.mission.items import Item, items_from, name_of
 from quadsim.mission.script import Command, Script, commands_from
 from quadsim.mission.swarms import missions_of, moved_command
 from quadsim.mission.trajectories.limits import check_trajectories
-from quadsim.ros.messages import commands
+from quadsim.ros.messages import missions
 from quadsim.ros.messages.cdr import MessageError, stamp_of
 from quadsim.ros.messages.conversion import OdometryReader, read_variances
 from quadsim.ros.messages.markers import mission_markers
@@ -333,7 +333,7 @@ class AutopilotNode(QuadsimNode):
             return
         if self.manager.armed:
             raise MessageError("a new mission is taken disarmed only")
-        self._items = commands.mission_of(payload)
+        self._items = missions.mission_of(payload)
         self._make_manager()
         self._publish_mission()
 

@@ -9,10 +9,9 @@ from typing import Any
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import flatten, leaves, load
-from quadsim.control.airframe import AirframeParams
+from quadsim.control.airframe import AirframeParams, known_airframe
 from quadsim.control.parameters import AutopilotParams
 from quadsim.ros.runtime.params import ON_RESET, current, declare, declare_one, value_of
-from quadsim.sim.scenario import known_airframe
 from quadsim.vehicle.parameters import VehicleParams
 
 AIRFRAME = "airframe."

@@ -15,10 +15,10 @@ from quadsim.ros.messages.cdr import refuse, stamp_of
 from quadsim.ros.messages.commands import (
     make_path,
     read_pose_command,
-    read_trajectory_command,
     read_velocity_command,
     refuse_stale,
 )
+from quadsim.ros.messages.missions import read_trajectory_command
 from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode, make_event, make_status

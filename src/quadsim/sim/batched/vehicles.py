@@ -21,7 +21,7 @@ from quadsim.base.compiled import Records, kernel, threaded
 from quadsim.base.errors import FlightError, InputError
 from quadsim.base.parameters import pack
 from quadsim.base.records import MAX_ROTORS
-from quadsim.control.airframe import Airframe, pack_airframe
+from quadsim.control.airframe import Airframe, known_airframe, pack_airframe
 from quadsim.control.parameters import AutopilotParams
 from quadsim.geometry.rotation import from_euler
 from quadsim.sim.batched.kernels import (
@@ -47,7 +47,6 @@ from quadsim.sim.batched.kernels import (
     not_finite,
     store_block,
 )
-from quadsim.sim.scenario import known_airframe
 from quadsim.vehicle.formalisms.integrators import mean_derivative
 from quadsim.vehicle.parameters import LoadParams, TetherParams, VehicleParams
 from quadsim.vehicle.propulsion.parameters import MotorParams, RotorParams
