@@ -39,8 +39,6 @@ from quadsim.hil.guard.sent import SentCommands
 from quadsim.hil.guard.setpoints import SetpointWatch, ThrustSetpoint, refused_setpoint
 from quadsim.hil.guard.sight import Shape
 
-#: Most difference between velocity and commands, m/s.
-DISOBEY_MPS = 1.5
 #: All well again for so long, and the request is obeyed, s.
 RECOVER_S = 0.3
 #: Being blocked for so long is reported, s.
@@ -494,10 +492,10 @@ class Guard:
             self._blocked_ns, self._told_blocked = None, False
             return
         self._blocked_ns = now_ns if self._blocked_ns is None else self._blocked_ns
-        limit_s = BLOCKED_S
-        if self._since_s(self._blocked_ns, now_ns) >= limit_s and not self._told_blocked:
+        if self._since_s(self._blocked_ns, now_ns) >= BLOCKED_S and not self._told_blocked:
             self._told_blocked = True
-            self._tell(1, f"no way past {safe.why} for {limit_s:g} s; one of both has to give way")
+            words = f"no way past {safe.why} for {BLOCKED_S:g} s"
+            self._tell(1, f"{words}; one of both has to give way")
 
     # ---- what was commanded --------------------------------------------------------------------
 
@@ -513,7 +511,7 @@ class Guard:
         back_s = vehicle.latency_s + pose.speed_mps / vehicle.brake_mps2 + SLACK_S
         least = self._sent.nearest_mps(now_ns, pose.v_W, back_s)
         self._watched.disobeyed_s += dt_s
-        if least <= DISOBEY_MPS:
+        if least <= self.params.watch.disobey_mps:
             self._watched.disobeyed_s = 0.0
 
     def _watch_direction(self, now_ns: int, dt_s: float) -> None:

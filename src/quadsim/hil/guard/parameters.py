@@ -183,6 +183,15 @@ class WatchParams:
             le=1000.0,
         ),
     ] = 25.0
+    pose_jump_m: Annotated[
+        float, Spec("farther than motion explains, a pose is not taken", "m", gt=0.0, le=10.0)
+    ] = 0.3
+    velocity_mismatch_mps: Annotated[
+        float, Spec("most that a velocity and the poses may disagree", "m/s", gt=0.0, le=20.0)
+    ] = 1.0
+    disobey_mps: Annotated[
+        float, Spec("most difference between velocity and commands", "m/s", gt=0.0, le=20.0)
+    ] = 1.5
     wish_timeout_s: Annotated[
         float, Spec("age at which a wish counts as none", "s", gt=0.0, le=5.0)
     ] = 0.3

@@ -13,12 +13,8 @@ from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import Quat, normalize, rotate, yaw_of
 from quadsim.hil.guard.parameters import FARTHEST_M, FASTEST_MPS, GuardParams
 
-#: Farther than motion explains, a pose is not taken, m.
-POSE_JUMP_M = 0.3
 #: With a heading farther off than the fastest turn explains, a pose is not taken, rad.
 HEADING_JUMP_RAD = 0.35
-#: Most that a velocity and the poses may disagree, m/s.
-VELOCITY_MISMATCH_MPS = 1.0
 
 Array = NDArray[np.float64]
 
@@ -181,7 +177,7 @@ class PoseWatch:
         dt_s = (stamp_ns - last.stamp_ns) * 1e-9
         off = p_W - last.p_W - dt_s * last.v_W
         off_m = math.sqrt(off @ off)
-        if off_m > POSE_JUMP_M + 0.5 * EXPLAINED_MPS2 * dt_s * dt_s:
+        if off_m > self._params.watch.pose_jump_m + 0.5 * EXPLAINED_MPS2 * dt_s * dt_s:
             return f"pose jumped by {off_m:.2f} m within {dt_s:.3f} s"
         turn_rad = abs(math.remainder(yaw_of(q_WB) - yaw_of(last.q_WB), 2.0 * math.pi))
         if turn_rad > HEADING_JUMP_RAD + self._params.limits.yaw_rate_max_radps * dt_s:
@@ -228,7 +224,7 @@ class PoseWatch:
         mean = (self._sum_W + v_W) / (len(self._history) + 1)
         off = (p_W - first_W) / dt_s - mean
         off_mps = math.sqrt(off @ off)
-        if off_mps > VELOCITY_MISMATCH_MPS:
+        if off_mps > self._params.watch.velocity_mismatch_mps:
             self.mismatch = (
                 f"velocity and poses disagree by {off_mps:.1f} m/s; is the velocity in the frame"
                 " that the driver's file says?"
