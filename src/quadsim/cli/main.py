@@ -31,6 +31,7 @@ _LINES = {
     "campaign": "Fly many sampled scenarios, here or on a cluster; a table and a report of them.",
     "rehearse": "Rehearse a flight with real hardware among virtual obstacles, without it.",
     "tune": "Tune the gains of a vehicle; make an autopilot file.",
+    "train": "Train a policy for a task; write it as ONNX, and fly it as its test.",
     "sensors": "Prove devices by measurement; make a device's file from a recording.",
     "identify": "Estimate a vehicle's figures from a bag; make a vehicle file.",
     "validate": "Judge a vehicle file by recorded flights: forces, predicted motions.",

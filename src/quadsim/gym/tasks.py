@@ -86,6 +86,14 @@ class Hover(Task):
         start.motions["v_W"] = start.normal(3)
         start.motions["w_B"] = start.normal(3)
 
+    def reward(self, view: View) -> Array:
+        """Up to 1 at the goal, slow and level; it falls off with the distance as far as it is."""
+        far = np.maximum(1.0 - view.error_m / self.lost_m, 0.0)
+        slow = np.exp(-0.2 * np.linalg.norm(view.v_W, axis=1))
+        worth = 0.4 + 0.3 * slow + 0.15 * (1.0 + view.up)
+        spin = np.square(view.w_B).sum(axis=1)
+        return 0.5 * (far + np.exp(-view.error_m)) * worth - 0.002 * spin - 0.02 * view.effort
+
 
 class Reach(Task):
     """Fly to a place up to 5 m away, and stay there."""
