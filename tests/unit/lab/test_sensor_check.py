@@ -296,7 +296,7 @@ def kind_of(name):
     return read_yaml(share_dir() / "config" / "sensors" / f"{name}.yaml")["sensor"]
 
 
-SHIPPED = [name for name in known("sensors") if kind_of(name) in DEVICES]
+SHIPPED = [name for name in known("sensors") if kind_of(name) in {*DEVICES} - {"depth_camera"}]
 
 #: Devices of a kind take turns at the experiments, so that a device is put to every so-maniest;
 #: ``quadsim sensors check`` puts it to all.

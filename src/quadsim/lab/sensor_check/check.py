@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from quadsim.base.errors import InputError
 from quadsim.lab.sensor_check import flight
 from quadsim.lab.sensor_check import rest as at_rest
 from quadsim.lab.sensor_check.bench import Bench
@@ -18,6 +19,7 @@ from quadsim.lab.sensor_check.lidar import LidarBench
 from quadsim.lab.sensor_check.rest import RestChannel, Rested
 from quadsim.lab.sensor_check.rigs import BarometerRig, ImuRig, MagnetometerRig, PlainRig
 from quadsim.sensors import SENSORS
+from quadsim.sensors.depth_camera import KIND as DEPTH_CAMERA
 from quadsim.sensors.lidar import KIND as LIDAR
 from quadsim.world.environment import EnvironmentParams
 
@@ -137,13 +139,22 @@ def check_devices(
         sets: name to devices that fly together, kind to parameters.
         settings: how.
         tell: called with what is done next.
+
+    Raises:
+        InputError: there are depth cameras alone.
     """
     world = EnvironmentParams()
     found = {
         _name(name, kind, devices): Checked(kind, params)
         for name, devices in sets.items()
         for kind, params in devices.items()
+        if kind != DEPTH_CAMERA
     }
+    if left := [name for name, devices in sets.items() if DEPTH_CAMERA in devices]:
+        words = f"{', '.join(left)}: a depth camera is not measured here (docs/sensors.md)"
+        if not found:
+            raise InputError(words)
+        tell(words)
     plans = {
         name: planned(device.kind, device.params, world, settings.seed)
         for name, device in found.items()
