@@ -2,7 +2,7 @@
 
 ``python docs/make_validation.py FLIGHTS [TABLE...]``: the folder that holds ``neurobem`` and
 ``crazyflie_rpm`` as docs/validation.md says how to get them, and the tables to make, else all of
-them. Fits take ten minutes and more.
+them. Fits take ten minutes and more. A table without marks on the page is printed.
 """
 
 from __future__ import annotations
@@ -406,6 +406,9 @@ def main() -> None:
         table = tables[name]()
         text = PAGE.read_text(encoding="utf-8")
         begin, end = f"<!-- {name}: docs/make_validation.py -->\n", f"<!-- end of {name} -->\n"
+        if begin not in text:
+            print(f"{name}\n\n{table}")
+            continue
         head, rest = text.split(begin)
         text = head + begin + "\n" + table + "\n" + end + rest.split(end)[1]
         PAGE.write_text(text, encoding="utf-8")
