@@ -332,3 +332,38 @@ def test_goals_that_cannot_be():
     said = planner.step(BEGIN_NS, (0.0, 0.0, 2.0), (0.0, 0.0, 0.0))
     assert said.state == "blocked"
     assert said.reason == "the goal is 30000 m away: more than map.cells_max cells"
+
+
+def test_what_sees_ahead_alone_turns_before_it_flies():
+    """87 deg, a goal behind: it flies where it looks, and only through what was seen."""
+    params = replace(
+        QUICK, speed=SpeedParams(speed_mps=2.0, look_rad=0.4, yaw_gain=3.0, yaw_rate_radps=1.5)
+    )
+    planner = Planner(params)
+    planner.take_goals(np.array([(-8.0, 0.5, 2.0)]))
+    pillar = Obstacle("pillar", Cylinder(0.5, 6.0), Pose((-4.0, 0.0, 3.0)))
+    p_W, v_W, yaw, nearest_m, moved = np.array((0.0, 0.0, 2.0)), np.zeros(3), 0.0, math.inf, []
+    for k in range(1000):
+        stamp_ns = BEGIN_NS + round(k * STEP_S * 1e9)
+        for rows in [scan([pillar], p_W, 10.0)]:
+            seen = [
+                ends[
+                    np.abs(np.angle(np.exp(1j * (np.arctan2(*(ends - p_W)[:, 1::-1].T) - yaw))))
+                    < 0.76
+                ]
+                for ends in rows
+            ]
+            planner.take_scan(stamp_ns, tuple(p_W), *seen)
+        said = planner.step(stamp_ns, tuple(p_W), tuple(v_W), yaw)
+        yaw += STEP_S * said.yaw_rate_radps
+        v_W = v_W + STEP_S / 0.3 * (np.array(said.v_W) - v_W)
+        p_W = p_W + STEP_S * v_W
+        nearest_m = min(nearest_m, math.hypot(p_W[0] + 4.0, p_W[1]) - 0.5)
+        if np.hypot(*v_W[:2]) > 0.3 and said.state == "flying":
+            moved.append(abs(np.angle(np.exp(1j * (math.atan2(v_W[1], v_W[0]) - yaw)))))
+        if said.state == "arrived":
+            break
+    assert said.state == "arrived"
+    assert nearest_m > RADIUS_M
+    assert k * STEP_S < 25.0
+    assert max(moved) < 0.6  # 0.4 and what the velocity lags behind

@@ -284,3 +284,27 @@ def test_the_command_flies_a_field_and_writes_what_came_of_it(tmp_path, capsys):
     assert (summary["arrivals"], summary["collisions"], run["reason"]) == (1, 0, "arrived")
     assert run["speed_mps"] > 3.0
     assert len(list(folder.iterdir())) == 2
+
+
+def test_a_suite_without_a_depth_camera_is_refused_in_a_line():
+    with pytest.raises(
+        InputError, match=r"^--sensors: default has no depth_camera; allowed: a suite"
+    ):
+        load_rehearsal("pillars", 1, sensors="default")
+
+
+def test_a_depth_camera_brings_its_guard_and_planner():
+    rehearsal = load_rehearsal("pillars", 1, 2.0, sensors="depth")
+    assert rehearsal.eye == replace(
+        load_device("depth_camera", "realsense_d455"), position_B_m=(0.12, 0.0, 0.02)
+    )
+    assert rehearsal.planner.speed.look_rad == 0.4
+    assert (rehearsal.guard.sight.memory_s, rehearsal.guard.limits.speed_max_mps) == (4.0, 2.0)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_depth_camera_ahead_is_enough_to_fly_through_pillars(seed):
+    outcome = RehearsalFlight(load_rehearsal("pillars", seed, 2.0, sensors="depth")).fly()
+    assert outcome.arrived, outcome.reason
+    assert outcome.clearance_m > 0.3
