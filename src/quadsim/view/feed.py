@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from quadsim.view.motion import wxyz
 from quadsim.view.vehicle import BACK_NS, BLIND, ESTIMATE, REFERENCE, TRUTH, VehicleView
 from quadsim.wire.decode import Block, decode
 from quadsim.wire.definitions import standard_types
+from quadsim.wire.standard import IMAGE
 
 ODOMETRY = "nav_msgs/msg/Odometry"
 POSE = "geometry_msgs/msg/PoseStamped"
@@ -38,11 +40,15 @@ TOPICS = {
     "range/down": "sensor_msgs/msg/Range",
     "scan": "sensor_msgs/msg/LaserScan",
     "points": "sensor_msgs/msg/PointCloud2",
+    "camera/depth/image_rect_raw": IMAGE,
+    "camera/segmentation": IMAGE,
     "battery_state": "sensor_msgs/msg/BatteryState",
     "mission": "nav_msgs/msg/Path",
     "mission/status": "diagnostic_msgs/msg/DiagnosticStatus",
     "events": "diagnostic_msgs/msg/DiagnosticStatus",
 }
+#: Those of a depth camera, and their names.
+IMAGES = {"camera/depth/image_rect_raw": "depth", "camera/segmentation": "segmentation"}
 #: Topic to the name of its track; other estimators' have the end of their topic.
 TRACKS = {
     "ground_truth/odom": TRUTH,
@@ -129,7 +135,7 @@ class Feed:
         self._last_ns: dict[str, int] = {}
         pose_ns, scan_ns = round(1e9 / rate_hz), round(1e9 / SCAN_HZ)
         self._periods_ns = {"motor_speed": round(1e9 / MOTOR_HZ), "gps/fix": 1}
-        self._periods_ns |= {"scan": scan_ns, "points": scan_ns}
+        self._periods_ns |= dict.fromkeys(("scan", "points", *IMAGES), scan_ns)
         self._pose_ns = pose_ns
         self._drawers: dict[str, Callable[[list[bytes]], None]] = {
             "motor_speed": self._motors,
@@ -138,6 +144,7 @@ class Feed:
             "range/down": self._range,
             "scan": self._scans,
             "points": self._clouds,
+            **{topic: partial(self._images, topic) for topic in IMAGES},
             "battery_state": self._battery,
             "mission": self._mission,
         }
@@ -298,6 +305,14 @@ class Feed:
             )
             points = np.frombuffer(bytes(cloud.data), kind, cloud.width * cloud.height)
             self._scan(stamp_ns, np.stack([points[axis] for axis in "xyz"], axis=1))
+
+    def _images(self, topic: str, payloads: list[bytes]) -> None:
+        for stamp_ns, image in self._read(topic, payloads):
+            kind = {"32FC1": "f4", "16UC1": "u2", "mono16": "u2"}[image.encoding]
+            order, size = ">" if image.is_bigendian else "<", int(kind[1])
+            shape, strides = (image.height, image.width), (image.step, size)
+            pixels: Any = np.ndarray(shape, order + kind, bytes(image.data), strides=strides)
+            self.view.image(stamp_ns, IMAGES[topic], pixels.astype(kind))
 
     def _scan(self, stamp_ns: int, points_S: Array) -> None:
         points_S = points_S[:: max(1, len(points_S) // SCAN_POINTS)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import rerun.blueprint as rrb
 
-from quadsim.view.vehicle import TIMELINE
+from quadsim.view.vehicle import IMAGES, TIMELINE
 
 CAMERAS = ("chase", "fixed", "cockpit", "free")
 #: Series in tabs: title to entities under the vehicle's.
@@ -150,6 +150,11 @@ def layout(
                 plots = _plots(name, there, live)
                 plots.name = title if len(names) == 1 else f"{name}: {title}"
                 series.append(plots)
+    spaces += [
+        rrb.Spatial2DView(origin=f"/{first}/{path}", name=path.removeprefix(IMAGES))
+        for path in shown
+        if path.startswith(IMAGES)
+    ]
     events = rrb.TextLogView(
         origin="/", contents=[f"+ /{name}/events" for name in names], name="events"
     )

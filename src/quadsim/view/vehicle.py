@@ -14,6 +14,7 @@ flies. Entities (NAME is the vehicle's, ``quad``):
 ``mission``, ``fence``, ``wind``
 ``/world/NAME/chase``                  a frame that follows the body, level: the chase camera's
 ``/NAME/position/TRACK``, ...          time series, see :mod:`quadsim.view.series`
+``/NAME/camera/depth``, ...            images of a depth camera, and ``segmentation``
 ``/NAME/events``                       events as text
 =====================================  ==========================================================
 """
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import rerun as rr
@@ -37,6 +39,8 @@ from quadsim.view.series import FlightSeries
 from quadsim.view.shapes import UP, vehicle_shape
 
 TIMELINE = "time"
+#: Where images are, behind the vehicle's name.
+IMAGES = "camera/"
 TRUTH, ESTIMATE, BLIND, REFERENCE = "truth", "estimate", "blind", "reference"
 #: Colours of the project's legend.
 COLOURS = {
@@ -347,6 +351,16 @@ class VehicleView:
         points = points_B_m[np.isfinite(points_B_m).all(axis=1)].astype(np.float32)
         columns = rr.Points3D.columns(positions=points).partition([len(points)])
         self._send(path, np.array([stamp_ns]), columns)
+
+    def image(self, stamp_ns: int, name: str, pixels: NDArray[Any]) -> None:
+        """An image of a depth camera: ``depth`` in m, or in mm of integers, ``segmentation``."""
+        self._at(stamp_ns)
+        meter = 1.0 if pixels.dtype.kind == "f" else 1e3
+        finite = np.nan_to_num(pixels, posinf=0.0, neginf=0.0)
+        segmented = name == "segmentation"
+        made = rr.SegmentationImage(pixels) if segmented else rr.DepthImage(finite, meter=meter)
+        self._recording.log(f"/{self.name}/{IMAGES}{name}", made)
+        self._series.groups.add(f"{IMAGES}{name}")
 
     def battery(self, stamp_ns: Stamps, charge: Array, voltage_V: Array) -> None:
         """Charge, 0 to 1, and voltage, (N,)."""

@@ -337,3 +337,26 @@ def test_what_is_spawned_is_drawn_from_its_stamp_on_and_gone_with_the_next(recor
     assert logged.times_s("/world/spawned/boxes") == pytest.approx([3.0])
     (half,) = logged.values("/world/spawned/boxes", "half_sizes")
     assert half == [pytest.approx([0.5, 1.0, 2.0])]
+
+
+def test_images_of_a_depth_camera_are_drawn_with_their_unit(view, read):
+    from quadsim.ros.messages.images import ImageWriter, millimetres
+
+    depth_m = np.full((4, 6), 2.5, np.float32)
+    depth_m[0, 0] = np.inf
+    ids = np.arange(24, dtype=np.uint16).reshape(4, 6)
+    feed, kind = Feed(view, Mounts(), None), "sensor_msgs/msg/Image"
+    for name, encoding, pixels in (
+        ("depth/image_rect_raw", "32FC1", depth_m),
+        ("segmentation", "mono16", ids),
+    ):
+        payload = ImageWriter("optical", (4, 6), encoding).message(SECOND, pixels)
+        feed.take(f"camera/{name}", kind, payload)
+    feed.flush()
+    payload = ImageWriter("optical", (4, 6), "16UC1").message(2 * SECOND, millimetres(depth_m))
+    feed.take("camera/depth/image_rect_raw", kind, payload)
+    feed.flush()
+    assert {"camera/depth", "camera/segmentation"} <= view.series.groups
+    logged = read()
+    assert {"/quad/camera/depth", "/quad/camera/segmentation"} <= logged.entities
+    assert np.ravel(logged.values("/quad/camera/depth", "meter")).tolist() == [1.0, 1e3]
