@@ -78,6 +78,29 @@ def test_mavros_is_heard_and_told_under_its_own_names():
     assert nodes["lidar"].parameters["odometry_reliable"] is False
 
 
+def test_a_depth_camera_is_lent_at_the_real_pose_and_guard_and_planner_know_its_place():
+    nodes = by_name(
+        described(
+            drivers="mavros", driver_namespace="/uav1", lidar="", depth_camera="realsense_d455",
+            camera_position="0.1,0,-0.02", camera_rotation="0,15,0", world="forest",
+        )
+    )  # fmt: skip
+    assert "lidar" not in nodes
+    camera = nodes["depth_camera"]
+    assert heard(camera, "ground_truth/odom") == "/uav1/mavros/local_position/odom"
+    assert (camera.parameters["columns"], camera.parameters["level"]) == (424, False)
+    assert camera.parameters["position_B_m"] == [0.1, 0.0, -0.02]
+    for name in ("planner", "guard", "monitor"):
+        given = nodes[name].parameters
+        assert given["camera.position_B_m"] == [0.1, 0.0, -0.02]
+        assert given["camera.rotation_deg"] == [0.0, 15.0, 0.0]
+        assert given["camera.range_m"] == 10.0
+    with pytest.raises(
+        InputError, match=r"^camera_position, camera_rotation: there is no depth_cam"
+    ):
+        described(drivers="mavros", camera_position="0.1,0,0")
+
+
 def test_motion_capture_comes_by_the_driver_as_a_pose():
     """Its tracker's name is not known, and its frame is another."""
     nodes = by_name(described(drivers="mocap,mavros", pose="external/pose_stamped"))

@@ -62,6 +62,16 @@ def test_the_graph_flies_as_the_core_does(tmp_path):
     assert "others.odometry" not in specs["guard"].parameters
 
 
+def test_a_rehearsal_by_depth_has_a_camera_in_the_graph_and_no_lidar(tmp_path):
+    rehearsal = load_rehearsal("pillars", seed=2, speed_mps=2.0, sensors="depth")
+    specs = {spec.executable: spec for spec in describe_hil(options_for(rehearsal, tmp_path, None))}
+    assert "lidar" not in specs
+    assert specs["depth_camera"].parameters["baseline_m"] == rehearsal.eye.baseline_m
+    assert specs["planner"].parameters["speed.look_rad"] == 0.4
+    assert specs["guard"].parameters["sight.memory_s"] == 4.0
+    assert specs["guard"].parameters["camera.position_B_m"] == [0.12, 0.0, 0.02]
+
+
 def test_vehicles_that_move_are_known_with_their_sizes(tmp_path):
     rehearsal = load_rehearsal("moving_vehicle", seed=2)
     specs = {spec.executable: spec for spec in describe_hil(options_for(rehearsal, tmp_path, None))}
