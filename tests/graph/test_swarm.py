@@ -219,3 +219,30 @@ def test_a_swarm_offers_what_crazyswarm2_does(bench, robots):
     bench.until(lambda: [one.commander.group_mask for one in managers] == [4, 4])
     bench.call(Empty, "/all/emergency", Empty.Request())
     assert managers[1].state == "stopped"
+
+
+def test_a_reset_starts_in_the_air_as_the_node_is_told(bench):
+    """Another start and another estimate with each reset, on DDS."""
+    overrides = {"scenario": "hover", "count": 2, "paused": True}
+    node = bench.add(SwarmNode(context=bench.context, overrides=overrides))
+    assert node.swarm.loops[0].manager.state == "disarmed"
+
+    def reset(text: str) -> str:
+        node.set_parameters([Parameter("overrides", value=text)])
+        return str(bench.call(Trigger, "/sim/reset", Trigger.Request()).message)
+
+    assert not reset("{start.z_m: 6.0, start.roll_deg: 120.0, start.estimate: drawn}")
+    loop = node.swarm.loops[0]
+    assert loop.state["truth"][0]["p_W"][2] == pytest.approx(6.0)
+    assert loop.manager.state == "hover"
+    off_m = np.linalg.norm(loop.state["odometry"]["p_W"] - loop.state["truth"][0]["p_W"])
+    assert 0.01 < off_m < 2.5  # of 0.5 m a side: five deviations
+    for _ in range(250):
+        node._step()
+    _, x, y, _ = loop.state["truth"][0]["q_WB"]
+    assert 1.0 - 2.0 * (x * x + y * y) > 0.98  # level again
+    assert not reset("start: {z_m: 4.0, estimate: truth}")
+    state = node.swarm.loops[1].state
+    assert state["odometry"]["p_W"] == pytest.approx(state["truth"][0]["p_W"])
+    assert "start.z_m" in reset("{start.z_m: nowhere}")
+    assert "overrides: expected keys" in reset("[1]")

@@ -62,7 +62,8 @@ class FlyOptions(Printed):
         None,
         "all vehicles in one process, not in nine each",
         flags="--swarm/--no-swarm",
-        unset="more than four, own parts, or vehicles that give way or fly in formation",
+        unset="more than four, own parts, a start in the air, or vehicles that give way or fly in"
+        " formation",
     )
     publish: str | None = option(
         None,

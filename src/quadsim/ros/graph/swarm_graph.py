@@ -43,13 +43,13 @@ def flies_as_swarm(scenario: Scenario, count: int, wanted: bool | None) -> bool:
     Args:
         scenario: what flies.
         count: how many.
-        wanted: what somebody asked for; None: by their number, by what they do together, and by
-            their own parts.
+        wanted: what somebody asked for; None: by their number, by what they do together, by their
+            own parts, and by a start that is not on level ground.
     """
     if wanted is not None:
         return wanted
     together = bool(scenario.parts_of_the_loop) or (count > 1 and scenario.is_flown_together)
-    return count > MOST_APART or together
+    return count > MOST_APART or together or not scenario.file.start.is_plain
 
 
 def describe_swarm(

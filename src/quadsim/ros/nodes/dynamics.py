@@ -201,7 +201,7 @@ class DynamicsNode(QuadsimNode):
         if not start.is_plain:
             raise InputError(
                 "start: z_m, roll_deg, pitch_deg, estimate: the graph starts on level ground with"
-                " an estimator that aligns; quadsim sim and quadsim.Simulation start anywhere"
+                " an estimator that aligns; quadsim sim and fly --swarm start anywhere"
             )
         return Fleet(
             current(self, VehicleParams, "", changed),

@@ -7,14 +7,13 @@ in the vehicles' namespaces, each steered by the topics and services of an autop
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
-
 from quadsim.base.errors import FlightError, InputError
-from quadsim.base.parameters import Spec
+from quadsim.base.parameters import Spec, read_yaml_text
 from quadsim.drivers.crazyflies import numbered, robots_of
 from quadsim.firmware.fly import Flown, flown_by
 from quadsim.ros.graph.options import CrazyswarmOptions, FirmwareFlight, SwarmOptions
@@ -24,7 +23,7 @@ from quadsim.ros.nodes.description import Description
 from quadsim.ros.parts.vehicle_commands import VehicleCommands
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
-from quadsim.ros.runtime.params import declare, declare_one
+from quadsim.ros.runtime.params import declare, declare_one, on_reset, value_of
 from quadsim.ros.runtime.resets import RESET
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.simulation.simulated_time import SimulatedTime
@@ -71,9 +70,8 @@ class SwarmNode(QuadsimNode):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("swarm", **kwargs)
         self._name = declare_one(self, "scenario", "formation", "what they fly")
-        self._overrides = yaml.safe_load(
-            declare_one(self, "overrides", "", "keys of the scenario given otherwise, as YAML")
-        )
+        about = "keys of the scenario given otherwise, as YAML; from the next reset on"
+        declare_one(self, "overrides", "", about, on_reset)
         self.params = declare(self, SwarmNodeParams())
         path = self.params.crazyflies
         self._robots = robots_of(Path(path)) if path else ()
@@ -126,11 +124,15 @@ class SwarmNode(QuadsimNode):
         Raises:
             InputError: one of them cannot be read, or is wrong, or does not fit the parameters.
         """
-        given = dict(self._overrides or {})
+        keys = read_yaml_text(value_of(self, "overrides"), "parameter overrides") or {}
+        if not isinstance(keys, Mapping):
+            raise InputError("parameter overrides: expected keys and values, {start: {z_m: 5.0}}")
+        dotted = {key: value for key, value in keys.items() if "." in str(key)}
+        given = {key: value for key, value in keys.items() if key not in dotted}
         if self._count:
             given["vehicles"] = self._count  # their missions are checked, not those of the file
         places = [list(robot.initial_position) for robot in self._robots]
-        changes = {"start.positions_m": places} if places else {}
+        changes = dotted | ({"start.positions_m": places} if places else {})
         scenario = load_scenario(self._name, changes, **given)
         rate_hz = self.params.motion_rate_hz
         if rate_hz > scenario.imu.rate_hz:
