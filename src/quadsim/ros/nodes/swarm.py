@@ -71,7 +71,7 @@ class SwarmNode(QuadsimNode):
         super().__init__("swarm", **kwargs)
         self._name = declare_one(self, "scenario", "formation", "what they fly")
         about = "keys of the scenario given otherwise, as YAML; from the next reset on"
-        declare_one(self, "overrides", "", about, on_reset)
+        declare_one(self, "overrides", "", about, on_reset("overrides"))
         self.params = declare(self, SwarmNodeParams())
         path = self.params.crazyflies
         self._robots = robots_of(Path(path)) if path else ()
