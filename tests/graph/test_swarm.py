@@ -47,8 +47,9 @@ def test_a_swarm_is_steered_reset_and_says_what_the_closed_loop_computes(bench):
     bench.until(lambda: all(bench.node.count_publishers(f"/quad3/{t.name}") for t in (
         topics.IMU_RAW, topics.MAGNETIC_FIELD, topics.GPS_FIX, topics.TRUTH)))  # fmt: skip
     outputs = node._outputs
-    batches = (outputs._truth, outputs._sensors["imu"], outputs._sensors["magnetometer"])
-    matched = [*(batch._publishers[2] for batch in batches), outputs._fixes[2]]
+    sensors = outputs._sensors
+    batches = (outputs._truth, sensors["imu"][0], sensors["magnetometer"][0], sensors["gnss"][0])
+    matched = [batch._publishers[2] for batch in batches]
     bench.until(lambda: all(one.get_subscription_count() == 1 for one in matched))
     for _ in range(TICKS):  # fewer samples than a queue holds
         node._step()
