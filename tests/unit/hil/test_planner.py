@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -367,3 +369,26 @@ def test_what_sees_ahead_alone_turns_before_it_flies():
     assert nearest_m > RADIUS_M
     assert k * STEP_S < 25.0
     assert max(moved) < 0.6  # 0.4 and what the velocity lags behind
+
+
+def test_a_first_goal_waits_for_no_kernel():
+    """The guard gives a wish 0.3 s, and kernels took 0.4 s to load with the first plan."""
+    code = """
+import numpy as np
+from numba.core import event
+from quadsim.hil.planner.parameters import PlannerParams
+from quadsim.hil.planner.planner import Planner, load_kernels
+
+load_kernels(PlannerParams())
+planner = Planner(PlannerParams())
+with event.install_recorder("numba:compile") as loaded:
+    planner.take_goals(np.array([[8.0, 0.0, 1.5]]))
+    for k in range(1, 9):
+        planner.step(k * 20_000_000, (0.1 * k, 0.0, 1.5), (1.0, 0.0, 0.0), 0.0)
+        scan = np.array([[4.0, 0.2 * k, 1.5]]), np.array([[3.0, 3.0, 1.5]])
+        planner.take_scan(k * 20_000_000, (0.1 * k, 0.0, 1.5), *scan)
+assert planner.plans > 1
+print(sorted({str(found.data["dispatcher"].__name__) for _, found in loaded.buffer}))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"

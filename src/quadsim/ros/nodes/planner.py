@@ -12,7 +12,7 @@ from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.geometry.rotation import quat, yaw_of
 from quadsim.hil.planner.parameters import PlannerOutput, PlannerParams
-from quadsim.hil.planner.planner import NO_SCAN, Planner
+from quadsim.hil.planner.planner import NO_SCAN, Planner, load_kernels
 from quadsim.ros.messages.cdr import MessageError
 from quadsim.ros.messages.commands import make_path
 from quadsim.ros.messages.planner import make_map, make_plan_markers, read_goal, read_goals
@@ -45,7 +45,9 @@ class PlannerNode(QuadsimNode):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__("planner", **kwargs)
         config = declare_one(self, "config", "default", "a file of config/planners, or a path")
-        self._planner = Planner(declare(self, load(PlannerParams, find("planners", config))))
+        params = declare(self, load(PlannerParams, find("planners", config)))
+        load_kernels(params)
+        self._planner = Planner(params)
         self._said: PlannerOutput | None = None
         self._stamp_ns = self._stepped_ns = self._map_ns = 0
         self._plans = 0
