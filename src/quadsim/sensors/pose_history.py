@@ -35,6 +35,13 @@ class PoseHistory:
         while len(self._poses) > 2 and self._poses[1][0] < stamp_ns - self._within_ns:
             self._poses.popleft()
 
+    def begins_after(self, stamp_ns: int) -> bool:
+        """Whether there is no pose yet, or the first one came just after a time."""
+        if not self._poses:
+            return True
+        first_ns, newest_ns = self._poses[0][0], self._poses[-1][0]
+        return newest_ns - self._within_ns <= stamp_ns < first_ns
+
     def at(self, stamps_ns: NDArray[np.int64]) -> tuple[Array, Array]:
         """Positions (N, 3) and attitudes (N, 4) at times (N,): between two poses, or the last.
 

@@ -163,8 +163,13 @@ def test_a_scan_of_another_time_has_no_place():
     ):
         with pytest.raises(ValueError, match=words):
             at(poses, *stamps)
+    assert not any(poses.begins_after(stamp) for stamp in (newest, oldest - ms, 0))
     young = PoseHistory(within_s=0.3)
+    assert young.begins_after(newest)
     young.take(newest, (0.0, 0.0, 1.0), level)
+    # just before the first pose is how each graph begins; another clock is a fault
+    assert young.begins_after(newest - ms)
+    assert not any(young.begins_after(stamp) for stamp in (newest, newest - 301 * ms, 0))
     with pytest.raises(ValueError, match="older than the first pose"):
         at(young, newest - ms)
 

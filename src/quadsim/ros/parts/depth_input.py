@@ -81,6 +81,8 @@ class DepthInput:
         self._key = key
 
     def _on_image(self, message: Any) -> None:
+        if self._poses.begins_after(stamp_ns_of(message.header.stamp)):
+            return
         depth_m = read_depth(message)
         if self._scanner is None:
             raise MessageError("no camera_info that can be used has come")

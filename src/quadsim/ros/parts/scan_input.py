@@ -168,6 +168,10 @@ class ScanInput:
             own = (np.hypot(x, y) <= mount.self_radius_m) & (np.abs(z) <= mount.self_half_height_m)
         return np.broadcast_to(origins_W, vectors_W.shape), vectors_W, own
 
+    def _is_early(self, message: Any) -> bool:
+        """Whether it came before the first pose: no fault, and nodes say that they have none."""
+        return self.poses.begins_after(stamp_ns_of(message.header.stamp))
+
     def _directions(self, message: Any) -> Array:
         """(N, 3) of a planar scan's rays; made once for the same pattern."""
         key = (message.angle_min, message.angle_increment, len(message.ranges))
@@ -179,6 +183,8 @@ class ScanInput:
 
     def _on_scan(self, message: Any) -> None:
         """REP 117: inf has seen nothing, -inf something too near; NaN states nothing."""
+        if self._is_early(message):
+            return
         ranges = np.asarray(message.ranges, dtype=float)
         far_m = min(float(message.range_max), FARTHEST_RAY_M)
         nearest_m = float(message.range_min)
@@ -209,6 +215,8 @@ class ScanInput:
 
     def _on_points(self, message: Any) -> None:
         """Points without a return are NaN; what a cloud's rays did not hit is not stated."""
+        if self._is_early(message):
+            return
         cloud = _read_cloud(message)
         points_S = np.stack([cloud[name] for name in "xyz"], axis=1).astype(float)
         seen = (np.abs(points_S) <= FARTHEST_RAY_M).all(axis=1)  # nor is NaN
