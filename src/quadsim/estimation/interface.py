@@ -27,7 +27,9 @@ from quadsim.estimation.eskf.layout import (
     BA,
     BG,
     EXTERNAL_ATTITUDE,
+    EXTERNAL_ODOMETRY,
     EXTERNAL_POSITION,
+    EXTERNAL_VELOCITY,
     FIELD_BIAS,
     FLOW_SCALE,
     GNSS_POSITION,
@@ -76,9 +78,11 @@ SIZES = {
     EXTERNAL_ATTITUDE: (4, 36),
     ZERO_VELOCITY: (1, 1),
     OPTICAL_FLOW: (3, 1),
+    EXTERNAL_ODOMETRY: (7, 36),
+    EXTERNAL_VELOCITY: (3, 9, 36),
 }
 #: Sensors that are no message's.
-DERIVED = ("gravity", "drag", "inclination")
+DERIVED = ("gravity", "drag", "inclination", "odometry_yaw")
 #: Verdict on a fix while there is no datum.
 NO_DATUM = "no_datum"
 
@@ -278,6 +282,31 @@ class Estimator(ABC):
         """
         return self._take(OPTICAL_FLOW, stamp_ns, flow, variance_rad2)
 
+    def external_odometry(
+        self, stamp_ns: int, pose: ArrayLike, covariance: ArrayLike = UNKNOWN_POSE
+    ) -> str:
+        """Fuse an odometry in a frame of its own, of which only z is known to point up.
+
+        Args:
+            stamp_ns: when it was taken.
+            pose: (7,) of ``base_link`` in that frame: position in m, quaternion, w first.
+            covariance: (36,) row-major: position, then rotation; all zero: unknown. What it grows
+                by counts, where that is more than the parameters' drift.
+        """
+        return self._take(EXTERNAL_ODOMETRY, stamp_ns, pose, covariance)
+
+    def external_velocity(
+        self, stamp_ns: int, v_B: ArrayLike, covariance: ArrayLike = UNKNOWN
+    ) -> str:
+        """Fuse a velocity of ``base_link`` (3,) in its own axes, m/s.
+
+        Args:
+            stamp_ns: when it was taken.
+            v_B: (3,).
+            covariance: (9,), or (36,) of a twist; all zero: unknown.
+        """
+        return self._take(EXTERNAL_VELOCITY, stamp_ns, v_B, covariance)
+
     def zero_velocity(self, stamp_ns: int) -> str:
         """Fuse that the vehicle stands on the ground, by whoever knows."""
         return self._take(ZERO_VELOCITY, stamp_ns, 0.0, 0.0)
@@ -337,7 +366,10 @@ class Estimator(ABC):
 
 
 #: Sensors whose rejection without a break means that the estimate has left the truth.
-HOLDING = (GNSS_POSITION, GNSS_VELOCITY, EXTERNAL_POSITION, EXTERNAL_ATTITUDE)
+HOLDING = (
+    GNSS_POSITION, GNSS_VELOCITY, EXTERNAL_POSITION, EXTERNAL_ATTITUDE, EXTERNAL_ODOMETRY,
+    EXTERNAL_VELOCITY,
+)  # fmt: skip
 #: Sensors that must agree before a flight; a field that does not agree makes the heading uncertain.
 NEEDED = (*HOLDING, STATIC_PRESSURE, RANGE, OPTICAL_FLOW)
 OK, REPEATED = "ok", "repeated"
@@ -552,6 +584,7 @@ class ErrorStateEkf(Estimator):
             result[name] = float(np.max(sigma[at : at + 3]))
         for i, axis in enumerate("xyz"):
             result[f"gnss_bias_{axis}_m"] = float(state.gnss_bias_W[i])
+        result["odometry_jumps"] = float(state.odometry_jumps)
         result["terrain_height_m"] = float(state.terrain_height_m)
         result["terrain_sigma_m"] = float(sigma[TERRAIN])
         result["gnss_time_s"] = float(state.gnss_time_s)

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.estimation.eskf.layout import (
+    EXTERNAL_ODOMETRY,
     EXTERNAL_POSITION,
+    EXTERNAL_VELOCITY,
     GNSS_POSITION,
     GNSS_VELOCITY,
     MAGNETIC_FIELD,
@@ -30,6 +32,8 @@ METHODS = {
     RANGE: "range",
     OPTICAL_FLOW: "optical_flow",
     EXTERNAL_POSITION: "external_pose",
+    EXTERNAL_ODOMETRY: "external_odometry",
+    EXTERNAL_VELOCITY: "external_velocity",
 }
 #: How many numbers the method's arguments are, one behind the other; a velocity's covariance is a
 #: twist's.
@@ -42,6 +46,8 @@ _ARGUMENTS = {
     RANGE: (1, 1),
     OPTICAL_FLOW: (3, 1),
     EXTERNAL_POSITION: (3, 4, 36),
+    EXTERNAL_ODOMETRY: (7, 36),
+    EXTERNAL_VELOCITY: (3, 36),
 }
 #: Of each kind, how many numbers a message has, and how many of them are its covariance.
 NUMBERS = np.array([sum(_ARGUMENTS.get(kind, ())) for kind in range(len(KINDS))])

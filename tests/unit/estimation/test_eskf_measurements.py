@@ -28,6 +28,9 @@ from quadsim.estimation.eskf.layout import (
     FIELD,
     FIELD_BIAS,
     FLOW_SCALE,
+    FRAME,
+    FRAME_SCALE,
+    FRAME_YAW,
     GNSS_BIAS,
     GNSS_POSITION,
     GNSS_TIME,
@@ -98,6 +101,9 @@ NOMINAL = (
     "field_W_T",
     "wind_W_mps",
     "flow_scale",
+    "frame_p_W",
+    "frame_yaw",
+    "frame_scale",
     "covariance",
 )
 #: Of the error states: fields are microteslas.
@@ -139,6 +145,8 @@ def running(params: EstimatorParams, rng: np.random.Generator, size: float = 0.1
     state.terrain_started = 1
     state.field_bias_S_T = rng.normal(0.0, 1e-6, 3)
     state.wind_W_mps = rng.normal(0.0, 2.0, 2)
+    if state.n == FRAME:  # all that parameters ask for: an odometry's states too
+        state.n = N
     A = size * rng.normal(size=(N, N)) * SCALE[:, None]
     state.covariance[:] = A @ A.T
     return state
@@ -163,6 +171,9 @@ def moved(state: Any, x: Array) -> Any:
     other.field_W_T += x[FIELD : FIELD + 3]
     other.wind_W_mps += x[WIND : WIND + 2]
     other.flow_scale += x[FLOW_SCALE]
+    other.frame_p_W += x[FRAME : FRAME + 3]
+    other.frame_yaw += x[FRAME_YAW]
+    other.frame_scale += x[FRAME_SCALE]
     return other
 
 
@@ -257,6 +268,9 @@ def correction_of(before: Any, after: Any) -> Array:
     x[FIELD : FIELD + 3] = after.field_W_T - before.field_W_T
     x[WIND : WIND + 2] = after.wind_W_mps - before.wind_W_mps
     x[FLOW_SCALE] = after.flow_scale - before.flow_scale
+    x[FRAME : FRAME + 3] = after.frame_p_W - before.frame_p_W
+    x[FRAME_YAW] = after.frame_yaw - before.frame_yaw
+    x[FRAME_SCALE] = after.frame_scale - before.frame_scale
     return x
 
 

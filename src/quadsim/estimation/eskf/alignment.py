@@ -31,6 +31,7 @@ from quadsim.estimation.eskf.layout import (
     FIELD,
     FIELD_BIAS,
     FLOW_SCALE,
+    FRAME,
     GNSS_BIAS,
     GNSS_TIME,
     PRESSURE,
@@ -357,7 +358,7 @@ def carried(params: EstimatorParams) -> int:
     """Size of the error state that the parameters ask for: up to the last part that is wanted."""
     noise = params.noise
     if params.start.flow_scale > 0.0:
-        return N
+        return FRAME
     if params.fusion.drag_per_s > 0.0:
         return FLOW_SCALE
     if params.start.lever_arm_m > 0.0:
@@ -376,6 +377,7 @@ def begin_options(state: Eskf, params: EstimatorParams) -> None:
     """Which of the last error states are carried, and their start."""
     start, covariance = params.start, state.covariance
     state.n = carried(params)
+    state.odometry_ns = 0
     state.field_q_WS[:] = 0.0
     store(state.field_W_T, vec3(params.magnetic_field_W_T))
     state.gnss_bias_W[:] = 0.0

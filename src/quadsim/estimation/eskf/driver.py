@@ -25,7 +25,9 @@ from quadsim.estimation.eskf.gnss import age_gnss_bias, fuse_gnss_position, fuse
 from quadsim.estimation.eskf.heights import fuse_pressure, fuse_range, walk_ground
 from quadsim.estimation.eskf.layout import (
     EXTERNAL_ATTITUDE,
+    EXTERNAL_ODOMETRY,
     EXTERNAL_POSITION,
+    EXTERNAL_VELOCITY,
     GNSS_POSITION,
     GNSS_VELOCITY,
     MAGNETIC_FIELD,
@@ -53,6 +55,7 @@ from quadsim.estimation.eskf.mechanisation import (
     predict_or_align,
 )
 from quadsim.estimation.eskf.optical_flow import fuse_optical_flow
+from quadsim.estimation.eskf.odometry import fuse_external_velocity, fuse_odometry, move_frame
 from quadsim.estimation.eskf.parameters import (
     GAP_ACCEL_MPS2,
     GAP_MAX_S,
@@ -131,6 +134,8 @@ def age(state: Eskf, params: EstimatorParams, event: Input) -> float:
         return turn_field_errors(state, params)
     if event.kind == RANGE:
         return walk_ground(state, params, event.values[0])
+    if event.kind == EXTERNAL_ODOMETRY:
+        return move_frame(state, params, triple(event.values, 0), event.values[7], event.values[8])
     return 0.0
 
 
@@ -155,6 +160,11 @@ def fuse_event(state: Eskf, params: EstimatorParams, event: Input) -> None:
     elif kind == EXTERNAL_ATTITUDE:
         q_WB = normalize((values[0], values[1], values[2], values[3]))
         fuse_external_attitude(state, params, q_WB, upper_half(values, 4))
+    elif kind == EXTERNAL_ODOMETRY:
+        q_FB = normalize((values[3], values[4], values[5], values[6]))
+        fuse_odometry(state, params, triple(values, 0), q_FB)
+    elif kind == EXTERNAL_VELOCITY:
+        fuse_external_velocity(state, params, triple(values, 0), upper_half(values, 3))
     else:
         fuse_zero_velocity(state, params, vec3(state.w_S), vec3(state.w_variance))
 

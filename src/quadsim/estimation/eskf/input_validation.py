@@ -11,7 +11,9 @@ from quadsim.base.parameters import Vec3
 from quadsim.estimation.eskf.driver import run_events
 from quadsim.estimation.eskf.layout import (
     EXTERNAL_ATTITUDE,
+    EXTERNAL_ODOMETRY,
     EXTERNAL_POSITION,
+    EXTERNAL_VELOCITY,
     GNSS_POSITION,
     GNSS_VELOCITY,
     MAGNETIC_FIELD,
@@ -61,7 +63,7 @@ AHEAD_SAMPLES = 5
 #: Beyond these no sensor measures: specific force, m/s^2, and rate, rad/s, of an IMU; then of each
 #: kind of the layout. Squares of what is larger would leave the numbers' range.
 LARGEST_FORCE, LARGEST_RATE = 1e4, 1e3
-LARGEST = np.array([1e8, 1e5, 1.0, 1e7, 1e7, 1e8, 2.0, 1e3, 1e4, 1e4, 1e4, 10.0])
+LARGEST = np.array([1e8, 1e5, 1.0, 1e7, 1e7, 1e8, 2.0, 1e3, 1e4, 1e4, 1e4, 10.0, 1e8, 1e3, 1e5])
 #: A vehicle that moves slower than this may see the ground at one range for long.
 SLOW_MPS = 0.2
 #: What somebody reports of a vehicle that stands counts for so long.
@@ -208,7 +210,8 @@ def judge_measurement(
         return OUT_OF_RANGE
     if kind == STATIC_PRESSURE and values[0] <= 0.0:
         return NOT_FINITE
-    if kind == EXTERNAL_ATTITUDE and abs(length(values) - 1.0) > UNIT_TOLERANCE:
+    turned = kind == EXTERNAL_ATTITUDE or kind == EXTERNAL_ODOMETRY
+    if turned and abs(length(values[values.size - 4 :]) - 1.0) > UNIT_TOLERANCE:
         return NOT_FINITE
     zeros = 0
     for i in range(variance.size):
@@ -247,6 +250,8 @@ def stated_delay_s(delay: DelayParams, kind: int) -> float:
         result = delay.flow_s
     elif kind == EXTERNAL_POSITION or kind == EXTERNAL_ATTITUDE:
         result = delay.external_pose_s
+    elif kind == EXTERNAL_ODOMETRY or kind == EXTERNAL_VELOCITY:
+        result = delay.odometry_s
     else:
         result = delay.imu_s if kind == IMU else 0.0
     return float(result)
@@ -293,6 +298,12 @@ def write_values(line: Buffer, i: int, values: Array, covariance: Array) -> None
     elif kind == EXTERNAL_ATTITUDE:
         sigma = noise.external_attitude_sigma_rad
         write_covariance(out, 4, covariance, 3, (sigma, sigma, sigma))
+    elif kind == EXTERNAL_ODOMETRY:
+        out[7] = (covariance[0] + covariance[7] + covariance[14]) / 3.0
+        out[8] = covariance[35] if is_variance(covariance[35]) else 0.0
+    elif kind == EXTERNAL_VELOCITY:
+        sigma = noise.external_velocity_sigma_mps
+        write_covariance(out, 3, covariance, 0, (sigma, sigma, sigma))
     elif kind == MAGNETIC_FIELD:
         reference = params.magnetic_field_W_T
         horizontal2 = reference[0] * reference[0] + reference[1] * reference[1]
@@ -321,8 +332,8 @@ def accept(
         stamp_ns: what its stamp states; the parameters' delay is taken off. The end of an IMU
             sample's interval.
         values: (6,) of the IMU, m/s^2 and rad/s; (3,), of an optical flow rad, rad, s; or (1,) of
-            pressure, range and standing still; (4,) of an attitude. An infinite range says "nothing
-            in range" (REP 117): it is OK and does nothing.
+            pressure, range and standing still; (4,) of an attitude, (7,) of an odometry's pose. An
+            infinite range says "nothing in range" (REP 117): it is OK and does nothing.
         covariance: (18,) of the IMU, two matrices; (9,), of a twist or a pose (36,), or (1,); all
             zero: unknown.
 

@@ -22,16 +22,19 @@ from quadsim.base.parameters import dtype_of
 #: accelerometer bias, offset (1 wide) and scale (1) of the pressure's height, time offset of GNSS
 #: stamps (1), the correlated part of GNSS positions' error, terrain height (1), bias of the field,
 #: reference field, lever arm from IMU to GNSS antenna in the IMU's axes, wind east and north (2),
-#: scale of the optical flow (1); the others are three wide.
+#: scale of the optical flow (1), of an odometry in a frame of its own where its newest pose lies,
+#: that frame's yaw (1) and its scale (1); the others are three wide.
 THETA, V, P, BG, BA, PRESSURE, PRESSURE_SCALE, GNSS_TIME = 0, 3, 6, 9, 12, 15, 16, 17
 GNSS_BIAS, TERRAIN, FIELD_BIAS, FIELD, ANTENNA, WIND, FLOW_SCALE = 18, 21, 22, 25, 28, 31, 33
-#: Size of the error state; of the last parts a filter carries only what its parameters ask for.
-N = 34
+FRAME, FRAME_YAW, FRAME_SCALE = 34, 37, 38
+#: Size of the error state; of the last parts a filter carries only what its parameters ask for, and
+#: those of an odometry from its first message on.
+N = 39
 
 #: Sensors, as indices of the per-sensor fields.
 GNSS_POSITION, GNSS_VELOCITY, MAGNETIC_FIELD, STATIC_PRESSURE, RANGE = range(5)
 EXTERNAL_POSITION, EXTERNAL_ATTITUDE, ZERO_VELOCITY, GRAVITY, DRAG, INCLINATION = range(5, 11)
-OPTICAL_FLOW = 11
+OPTICAL_FLOW, EXTERNAL_ODOMETRY, ODOMETRY_YAW, EXTERNAL_VELOCITY = range(11, 15)
 SENSORS = (
     "gnss_position",
     "gnss_velocity",
@@ -45,9 +48,15 @@ SENSORS = (
     "drag",
     "inclination",
     "optical_flow",
+    "external_odometry",
+    "odometry_yaw",
+    "external_velocity",
 )
 #: Those of three numbers that are gated together.
-VECTORS = (GNSS_POSITION, GNSS_VELOCITY, EXTERNAL_POSITION, EXTERNAL_ATTITUDE, ZERO_VELOCITY)
+VECTORS = (
+    GNSS_POSITION, GNSS_VELOCITY, EXTERNAL_POSITION, EXTERNAL_ATTITUDE, ZERO_VELOCITY,
+    EXTERNAL_ODOMETRY, EXTERNAL_VELOCITY,
+)  # fmt: skip
 
 #: What a measurement's kernel says about it.
 REJECTED, ACCEPTED, IGNORED = range(3)
@@ -55,6 +64,7 @@ REJECTED, ACCEPTED, IGNORED = range(3)
 #: Why the filter last started over or recovered.
 REASON_NONE, REASON_GNSS_POSITION, REASON_GNSS_VELOCITY, REASON_IMU_GAP = range(4)
 REASON_NOT_FINITE, REASON_EXTERNAL, REASON_FIELD, REASON_ACCELERATION, REASON_FLOW = range(4, 9)
+REASON_MOTION = 9
 REASONS = (
     "",
     "gnss position rejected for too long",
@@ -65,6 +75,7 @@ REASONS = (
     "magnetic field rejected for too long",
     "heading contradicts the acceleration seen by gnss",
     "optical flow rejected for too long",
+    "odometry or velocity rejected for too long",
 )
 
 #: Error state of the reference filters: position, velocity and, one number wide, heading.
@@ -244,6 +255,13 @@ class Eskf(Record):
     pose_ns: int  # newest external position
     pose_p_W: Vector
     pose_variance: Vector
+    odometry_ns: int  # newest one; 0: where its frame lies is open
+    odometry_p_F: Vector
+    odometry_variance: Annotated[Array, 2]  # of position and yaw, as its message states them
+    odometry_jumps: int  # how often its frame was found anew in flight
+    frame_p_W: Vector  # where the newest pose lies, by the odometry alone
+    frame_yaw: float  # of its frame F in the world
+    frame_scale: float  # what a way is longer by than the odometry says
     velocity_fix_ns: int  # newest one, accepted or not; for the recovery
     velocity_fix_W: Vector
     velocity_fix_variance: Vector

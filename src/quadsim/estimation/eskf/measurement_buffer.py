@@ -74,9 +74,9 @@ class Input(Record):
 
     ``values`` are f, w and their variances of an IMU sample (below zero: it is not measured); the
     vector and the upper half of its covariance of GNSS and external positions; the quaternion and
-    the upper half of its covariance of external attitudes; field, heading and vertical variance;
-    flow about two axes, its interval and variance; or a number and its variance. Standing
-    still has none.
+    the upper half of its covariance of external attitudes; position, quaternion, and variances of
+    position and yaw of an odometry; field, heading and vertical variance; flow about two axes, its
+    interval and variance; or a number and its variance. Standing still has none.
     """
 
     stamp_ns: int

@@ -106,6 +106,7 @@ class DelayParams:
     flow_s: Annotated[
         float, Spec("optical flow; its stamp is the end of its interval", "s", ge=0.0, le=0.4)
     ] = 0.0
+    odometry_s: Annotated[float, Spec("external odometry and velocity", "s", ge=0.0, le=0.4)] = 0.0
 
 
 @dataclass(frozen=True)
@@ -215,6 +216,27 @@ class NoiseParams:
     external_attitude_sigma_rad: Annotated[
         float, Spec("external attitude, unknown", "rad", gt=0.0, le=3.0)
     ] = 0.02
+    external_velocity_sigma_mps: Annotated[
+        float, Spec("external velocity, unknown", "m/s", gt=0.0, le=100.0)
+    ] = 0.1
+    odometry_position_sigma_m: Annotated[
+        float, Spec("external odometry: white noise of a position", "m", gt=0.0, le=100.0)
+    ] = 0.01
+    odometry_yaw_sigma_rad: Annotated[
+        float, Spec("external odometry: white noise of a yaw", "rad", gt=0.0, le=3.0)
+    ] = 0.01
+    odometry_position_walk: Annotated[
+        float, Spec("external odometry: drift of its position", "m/sqrt(m)", ge=0.0, le=10.0)
+    ] = 0.03
+    odometry_yaw_walk: Annotated[
+        float, Spec("external odometry: drift of its yaw", "rad/sqrt(m)", ge=0.0, le=1.0)
+    ] = 0.005
+    odometry_turn_walk: Annotated[
+        float, Spec("external odometry: drift of its yaw, turned", "rad/sqrt(rad)", ge=0.0, le=1.0)
+    ] = 0.005
+    odometry_scale: Annotated[
+        float, Spec("external odometry: error of a way over it (sigma)", ge=0.0, le=1.0)
+    ] = 0.01
 
 
 @dataclass(frozen=True)

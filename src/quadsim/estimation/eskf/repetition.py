@@ -19,6 +19,7 @@ import numpy as np
 from quadsim.base.compiled import Array, Record, kernel
 from quadsim.estimation.eskf.layout import (
     EXTERNAL_ATTITUDE,
+    EXTERNAL_ODOMETRY,
     EXTERNAL_POSITION,
     GNSS_POSITION,
     SENSORS,
@@ -28,7 +29,7 @@ from quadsim.estimation.eskf.layout import (
 #: repeated at least. Values of one number repeat by chance more easily than those of three.
 ACCELEROMETER, GYROSCOPE = len(SENSORS), len(SENSORS) + 1
 SOURCES = (*SENSORS, "accelerometer", "gyroscope")
-LEAST_RUN = np.array([2, 4, 4, 9, 9, 2, 2, 0, 0, 0, 0, 9, 4, 4])
+LEAST_RUN = np.array([2, 4, 4, 9, 9, 2, 2, 0, 0, 0, 0, 9, 2, 0, 4, 4, 4])
 #: A run is out of the ordinary beyond so many times the longest of late.
 ORDINARY = 3.0
 #: The longest run that is learned, and the share of it that each new value lets forget.
@@ -59,7 +60,7 @@ class Source(Record):
 @kernel
 def is_fix_or_pose(kind: int) -> bool:
     """Whether a sensor gives fixes or poses, none of whose repetitions is a measurement."""
-    return kind in (GNSS_POSITION, EXTERNAL_POSITION, EXTERNAL_ATTITUDE)
+    return kind in (GNSS_POSITION, EXTERNAL_POSITION, EXTERNAL_ATTITUDE, EXTERNAL_ODOMETRY)
 
 
 @kernel

@@ -23,6 +23,9 @@ from quadsim.estimation.eskf.layout import (
     FIELD,
     FIELD_BIAS,
     FLOW_SCALE,
+    FRAME,
+    FRAME_SCALE,
+    FRAME_YAW,
     GNSS_BIAS,
     GNSS_POSITION,
     GNSS_TIME,
@@ -131,6 +134,10 @@ def move_state(state: Eskf) -> None:
     state.wind_W_mps[0] += x[WIND]
     state.wind_W_mps[1] += x[WIND + 1]
     state.flow_scale += x[FLOW_SCALE]
+    for i in range(3):
+        state.frame_p_W[i] += x[FRAME + i]
+    state.frame_yaw += x[FRAME_YAW]
+    state.frame_scale += x[FRAME_SCALE]
 
 
 @kernel
@@ -332,6 +339,7 @@ def reset_position(state: Eskf, params: EstimatorParams, p_W: Vec3, noise: Sym3)
     across = y[0] * y[0] / variance[0] + y[1] * y[1] / variance[1] > params.gate.chi2_3
     along = y[2] * y[2] / variance[2] > params.gate.chi2_1
     both = across == along
+    state.odometry_ns = 0  # its frame goes with the position
     fix_W = subtract(p_W, rotate(quat(state.q_WS), vec3(state.antenna_S)))
     of_fix = (noise[0], noise[3], noise[5])
     for i in range(3):

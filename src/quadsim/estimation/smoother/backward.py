@@ -52,6 +52,9 @@ from quadsim.estimation.eskf.layout import (
     FIELD,
     FIELD_BIAS,
     FLOW_SCALE,
+    FRAME,
+    FRAME_SCALE,
+    FRAME_YAW,
     GNSS_BIAS,
     GNSS_TIME,
     PRESSURE,
@@ -289,6 +292,10 @@ def difference(a: Eskf, b: Eskf, out: Array) -> None:
     for i in range(2):
         out[WIND + i] = a.wind_W_mps[i] - b.wind_W_mps[i]
     out[FLOW_SCALE] = a.flow_scale - b.flow_scale
+    for i in range(3):
+        out[FRAME + i] = a.frame_p_W[i] - b.frame_p_W[i]
+    out[FRAME_YAW] = a.frame_yaw - b.frame_yaw
+    out[FRAME_SCALE] = a.frame_scale - b.frame_scale
 
 
 @kernel
@@ -455,6 +462,22 @@ def back_over_ageing(adjoint: Adjoint, n: int, decay: float) -> None:
 
 
 @kernel
+def back_over_way(adjoint: Adjoint, before: Eskf, after: Eskf) -> None:
+    """Adjoint before the place that an odometry knows moved: ``move_frame``, transposed."""
+    n, vector, matrix = after.n, adjoint.vector, adjoint.matrix
+    dt_s = (after.odometry_ns - before.odometry_ns) * 1e-9
+    way_W = scale(dt_s, vec3(after.v_W))
+    for at, a in ((FRAME_SCALE, way_W), (FRAME_YAW, (-way_W[1], way_W[0], 0.0))):
+        vector[at] += dot(a, triple(vector, FRAME))
+        for k in range(n):
+            for i in range(3):
+                matrix[at, k] += a[i] * matrix[FRAME + i, k]
+        for k in range(n):
+            for i in range(3):
+                matrix[k, at] += a[i] * matrix[k, FRAME + i]
+
+
+@kernel
 def smooth_state(adjoint: Adjoint, point: Eskf) -> None:
     """Smoothed nominal state into ``adjoint.state``; its covariance is still the filter's."""
     state = adjoint.state
@@ -519,5 +542,7 @@ def backward(
             back_over_prediction(adjoint, before, imu, step.dt_s)
         elif step.kind == AGE:
             back_over_ageing(adjoint, point.n, step.decay)
+            if point.odometry_ns > log.points[k - 1].odometry_ns > 0:
+                back_over_way(adjoint, log.points[k - 1], point)
         elif step.kind == FUSE:
             back_over_measurements(adjoint, log.points[k - 1], point)
