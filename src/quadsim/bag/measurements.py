@@ -13,7 +13,9 @@ from quadsim.bag.topics import IMU, require, topic
 from quadsim.base.errors import InputError
 from quadsim.estimation.eskf import measurement_buffer as timeline
 from quadsim.estimation.eskf.layout import (
+    EXTERNAL_ODOMETRY,
     EXTERNAL_POSITION,
+    EXTERNAL_VELOCITY,
     GNSS_POSITION,
     GNSS_VELOCITY,
     MAGNETIC_FIELD,
@@ -96,10 +98,16 @@ _TYPES = {topic.name: topic.type_name for entry in TABLE.values() for topic in e
     "external/pose": standard.POSE_WITH_COVARIANCE,
     "external/pose_stamped": standard.POSE,
     "external/odom": standard.ODOMETRY,
+    "external/velocity": standard.TWIST,
+}
+#: Of topics that are something else than others of their type.
+_OTHERWISE: dict[str, tuple[int, Callable[[Block], tuple[Rows, ...]]]] = {
+    "odometry/visual": (EXTERNAL_ODOMETRY, _pose),
+    "external/velocity": (EXTERNAL_VELOCITY, _MEASURED[standard.TWIST][1]),
 }
 #: Topic: type, the kind of message it is to an estimator, and a block's numbers.
 SENSORS = {
-    name: (type_name, *_MEASURED[type_name])
+    name: (type_name, *_OTHERWISE.get(name, _MEASURED[type_name]))
     for name, type_name in _TYPES.items()
     if type_name in _MEASURED
 }

@@ -16,6 +16,7 @@ from quadsim.wire.standard import (
     IMAGE,
     IMU,
     MAGNETIC_FIELD,
+    ODOMETRY,
     POINTS,
     PRESSURE,
     RANGE,
@@ -62,6 +63,9 @@ TABLE = {
     "magnetometer": Entry((SensorTopic("imu/mag", MAGNETIC_FIELD, "imu_link"),), "ist8310"),
     "barometer": Entry((SensorTopic("imu/static_pressure", PRESSURE, "base_link"),), "bmp390"),
     "rangefinder": Entry((SensorTopic("range/down", RANGE, "range_link"),), "tf_luna"),
+    "visual_odometry": Entry(
+        (SensorTopic("odometry/visual", ODOMETRY, "visual_odom"),), "ideal_visual_odometry"
+    ),
     "lidar": Entry(
         (SensorTopic("scan", SCAN, "lidar_link"), SensorTopic("points", POINTS, "lidar_link")),
         "ideal_lidar",

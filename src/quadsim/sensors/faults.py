@@ -19,12 +19,12 @@ from quadsim.base.compiled import Array, Record, Records, kernel
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Spec, dtype_of, from_mapping, read_yaml_text
 
-STUCK, FROZEN, NOISIER, BIAS, DROPOUT, DELAY, OUTAGE, SPOOFING = range(8)
-FAULTS = ("stuck", "frozen", "noisier", "bias", "dropout", "delay", "outage", "spoofing")
+STUCK, FROZEN, NOISIER, BIAS, DROPOUT, DELAY, OUTAGE, SPOOFING, JUMP = range(9)
+FAULTS = ("stuck", "frozen", "noisier", "bias", "dropout", "delay", "outage", "spoofing", "jump")
 
 #: Faults of one sensor in a flight, and numbers of a sample that a fault can act on.
 MAX_FAULTS = 16
-MAX_VALUES = 6
+MAX_VALUES = 7
 
 FOR_EVER_NS = 1 << 62
 
@@ -36,7 +36,8 @@ class FaultParams:
     stuck: the reading (one for all numbers, or one each; default 0). frozen: nothing; the last
     reading repeats. noisier: factor on the white noise. bias: what is added (one, or one each).
     dropout: probability of losing a sample (default 1). delay: further latency in s. outage: GNSS
-    has no fix. spoofing: GNSS drifts off at this velocity, east, north, up, in m/s.
+    has no fix, an odometry sees nothing. spoofing: GNSS drifts off at this velocity, east, north,
+    up, in m/s. jump: an odometry relocalises, by x, y, z in its frame in m and yaw in degrees.
     """
 
     fault: Annotated[str, Spec("kind", choices=FAULTS)]
@@ -82,6 +83,13 @@ _VALUES: dict[str, tuple[tuple[int, ...], float, float]] = {
     "delay": ((1,), 0.0, math.inf),
     "outage": ((0,), -math.inf, math.inf),
     "spoofing": ((3,), -math.inf, math.inf),
+    "jump": ((4,), -math.inf, math.inf),
+}
+#: Kinds of sensors that have a fault that not all have.
+_ONLY = {
+    "outage": ("gnss", "visual_odometry"),
+    "spoofing": ("gnss",),
+    "jump": ("visual_odometry",),
 }
 
 
@@ -111,8 +119,11 @@ def add_fault(
         named = ", ".join(name for name in channels if name)
         raise InputError(f"{where}channel: {params.channel!r}; {sensor} has: {named or 'none'}")
     first, count = channels[params.channel]
-    if params.fault in ("outage", "spoofing") and sensor != "gnss":
-        raise InputError(f"{where}fault: {params.fault!r} is a fault of gnss, not of {sensor}")
+    only = _ONLY.get(params.fault, (sensor,))
+    if sensor not in only:
+        raise InputError(
+            f"{where}fault: {params.fault!r} is a fault of {' and '.join(only)}, not of {sensor}"
+        )
     widths, least, most = _VALUES[params.fault]
     allowed = {count if width < 0 else width for width in widths}
     if len(params.value) not in allowed:

@@ -166,6 +166,22 @@ def velocity_messages() -> SampleMessages:
     return SampleMessages(template, numbers, has_fix)
 
 
+def own_frame_messages(frame: str) -> SampleMessages:
+    """Odometry messages of poses in a frame of their own, without a twist; none where lost."""
+    child = frame.removesuffix("visual_odom") + "base_link"
+    unknown = diagonal([NO_ORIENTATION], 6)
+    template = Template.of(ODOMETRY, frame, child, twist_covariance=unknown)
+
+    def numbers(sample: Any) -> Numbers:
+        return {
+            "p": sample["p_F"],
+            "q_xyzw": np.roll(sample["q_FB"], -1, axis=-1),
+            "pose_covariance": diagonal(sample["variances"], 6),
+        }
+
+    return SampleMessages(template, numbers, lambda sample: np.isfinite(sample["p_F"][..., 0]))
+
+
 def odometry_messages(child: str, stated: bool = False) -> SampleMessages:
     """Odometry messages of many records of motion at once; ``stated`` ones have variances."""
     return SampleMessages(

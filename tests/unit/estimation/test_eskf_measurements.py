@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from quadsim.base.parameters import pack
-from quadsim.estimation.eskf import aiding, heights, magnetic_field, optical_flow
+from quadsim.estimation.eskf import aiding, heights, magnetic_field, odometry, optical_flow
 from quadsim.estimation.eskf import gnss as measurements
 from quadsim.estimation.eskf.alignment import new_eskf
 from quadsim.estimation.eskf.driver import upper_half
@@ -190,6 +190,14 @@ def late_position(state: Any, params: EstimatorParams) -> Array:
     """Position of the antenna when the fix was taken; without a past the velocity is as now."""
     late_m = state.gnss_time_s * predicted_velocity(state, params)
     return predicted_position(state, params) - late_m
+
+
+def base_velocity(state: Any, params: EstimatorParams) -> Array:
+    """Of ``base_link``, in its own axes."""
+    B_S = mount_of(params)
+    w_B = B_S.apply(np.array(state.w_S) - state.gyro_bias_S)
+    v_B = (attitude(state) * B_S.inv()).inv().apply(state.v_W)
+    return np.asarray(v_B - np.cross(w_B, params.mount.imu_position_B_m))
 
 
 def pressure_height(state: Any) -> float:
@@ -460,6 +468,14 @@ MODELS = {
         lambda state, params: np.array(state.w_S),
         lambda state, z, params: (tuple(z), UNIT[:3]),
         lambda state, z, params: np.concatenate([-state.v_W, z - state.gyro_bias_S]),
+    ),
+    "external_velocity": Modelled(
+        odometry.fuse_external_velocity,
+        base_velocity,
+        lambda state, z, params: (tuple(z), UNIT),
+        lambda state, z, params: (attitude(state) * mount_of(params).inv()).apply(
+            z - base_velocity(state, params)
+        ),
     ),
     "gravity": Modelled(
         aiding.fuse_gravity,

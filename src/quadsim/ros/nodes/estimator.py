@@ -189,6 +189,11 @@ class EstimatorNode(QuadsimNode):
         self._listen(topics.PRESSURE, self._on_pressure)
         self._range_check = self._check(topics.RANGE, "range", frames.range)
         self.listen(topics.RANGE, self._on_range, raw=False)
+        self._listen(topics.VISUAL_ODOMETRY, self._on_visual_odometry)
+        velocity = self._check(
+            topics.EXTERNAL_VELOCITY, "external_velocity", frames.external_velocity
+        )
+        self._listen(topics.EXTERNAL_VELOCITY, self._on_external_velocity, velocity)
         if node_params.datum_source == "topic":
             self.listen(topics.DATUM, self._on_datum, raw=False)
 
@@ -373,6 +378,13 @@ class EstimatorNode(QuadsimNode):
 
     def _on_external_pose(self, stamp_ns: int, view: Any) -> None:
         self._tell("external_pose", stamp_ns, *external_pose_of(view))
+
+    def _on_visual_odometry(self, stamp_ns: int, view: Any) -> None:
+        p_F, q_FB, covariance = external_pose_of(view)
+        self._tell("external_odometry", stamp_ns, np.concatenate((p_F, q_FB)), covariance)
+
+    def _on_external_velocity(self, stamp_ns: int, view: Any) -> None:
+        self._tell("external_velocity", stamp_ns, view["v"].copy(), view["covariance"].copy())
 
     def _on_landed(self, message: Any) -> None:
         self._standing.tell(bool(message.data))

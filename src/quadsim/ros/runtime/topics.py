@@ -114,6 +114,7 @@ SENSORS = {
     for topic in entry.topics
 }
 IMU_RAW, SCAN, POINTS = SENSORS["imu/data_raw"], SENSORS["scan"], SENSORS["points"]
+VISUAL_ODOMETRY = SENSORS["odometry/visual"]
 IMU = _sensor("imu/data", "sensor_msgs/msg/Imu", "estimator")
 DEPTH, DEPTH_INFO = SENSORS["camera/depth/image_rect_raw"], SENSORS["camera/depth/camera_info"]
 DEPTH_POINTS, SEGMENTATION = SENSORS["camera/depth/points"], SENSORS["camera/segmentation"]
@@ -126,6 +127,8 @@ ODOMETRY_SAMPLED = _fast("odometry/sampled", "nav_msgs/msg/Odometry", "estimator
 EXTERNAL_POSE = _external("external/pose", "geometry_msgs/msg/PoseWithCovarianceStamped")
 EXTERNAL_POSE_STAMPED = _external("external/pose_stamped", "geometry_msgs/msg/PoseStamped")
 EXTERNAL_ODOMETRY = _external("external/odom", "nav_msgs/msg/Odometry")
+# of base_link in its own axes, by a DVL or an odometry whose pose nobody wants
+EXTERNAL_VELOCITY = _external("external/velocity", "geometry_msgs/msg/TwistWithCovarianceStamped")
 # what a real vehicle's own autopilot estimates, as its driver gives it
 AUTOPILOT_ODOMETRY = _fast("odometry/autopilot", "nav_msgs/msg/Odometry")
 LANDED = _topic("landed", "std_msgs/msg/Bool")
