@@ -275,6 +275,10 @@ def _default(params: EstimatorParams, name: str) -> str:
         "pressure": f"{noise.pressure_sigma_pa:g} Pa",
         "range": f"{noise.range_sigma_m:g} m",
         "optical_flow": f"{noise.flow_sigma_rad:g} rad",
+        "external_odometry": (
+            f"{noise.odometry_position_sigma_m:g} m, {noise.odometry_yaw_sigma_rad:g} rad"
+        ),
+        "external_velocity": f"{noise.external_velocity_sigma_mps:g} m/s",
     }[name]
     return f"assumed: noise of {name} {taken}: its messages state no covariance"
 

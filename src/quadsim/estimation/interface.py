@@ -380,12 +380,23 @@ STEEP = (
     "the magnetic field is too steep here to tell a heading; give an external pose, or raise"
     " flight.arming.yaw_sigma_rad"
 )
-#: What a map without a fix and a field is.
-LOCAL = "heading unknown: map begins where the vehicle stood, x was its nose (start.local)"
 #: A flow that was left out for want of a height.
 NO_HEIGHT = "flow not used: the height above the ground is not known, which a range tells"
+#: What is said of an odometry in another frame.
+UNLEVEL = (
+    "external_odometry is left out: z of its frame does not point up; publish it in a frame of"
+    " REP 103, and the pose of base_link"
+)
+#: What a map without a fix and a field is.
+LOCAL = "heading unknown: map begins where the vehicle stood, x was its nose (start.local)"
 #: So many IMU samples in a row with the same stamp: its clock stands.
 STANDING_STAMPS = 50
+
+
+def is_odometry_level(state: Any) -> bool:
+    """Whether the frame of an external odometry is level, as far as anything was rejected."""
+    alone = state["innovation_variance"][EXTERNAL_ODOMETRY, 1] == 0.0  # of the tilt, see is_level
+    return not (alone and state["rejected_in_row"][EXTERNAL_ODOMETRY] >= 3)
 
 
 def rejected_sensors(state: Any) -> list[str]:
@@ -411,6 +422,8 @@ def filter_status(state: Any) -> str:
     if not state["running"]:
         return "aligning"
     in_row, since_ns = state["rejected_in_row"], state["rejected_since_ns"]
+    if not is_odometry_level(state):
+        return UNLEVEL
     if max(in_row[sensor] for sensor in HOLDING) >= 3:
         return "diverging"
     lasting = (in_row >= 3) & (state["stamp_ns"] - since_ns > RECOVERY_S * 1e9)

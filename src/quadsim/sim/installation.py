@@ -71,9 +71,6 @@ _KEYS = {
     "gravity_mps2": "gravity_mps2",
 }
 
-#: Without a receiver, a vehicle that flies on an odometry starts where ``map`` has its origin.
-_MAP_FROM_START = {"start.require_gnss": False, "start.position_m": 0.02}
-
 #: Deviations that an installer states who errs: of a mount, of a lever arm, of the declination.
 MOUNT_SIGMA_DEG, LEVER_SIGMA_M, DECLINATION_SIGMA_DEG = 0.5, 0.03, 2.0
 
@@ -127,8 +124,8 @@ def as_installed(
     for kind, params in sensors.items():
         if kind in SENSORS:
             found |= SENSORS[kind].told(params, environment)
-    if "visual_odometry" in sensors and "gnss" not in sensors:
-        found |= _MAP_FROM_START
+    if "visual_odometry" in sensors and not {"gnss", "magnetometer"} & sensors.keys():
+        found["start.local"] = True
     _mistake(found, believed)
     told: EstimatorParams = _with(estimator, {k: v for k, v in found.items() if k not in given})
     return told
