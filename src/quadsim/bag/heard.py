@@ -69,6 +69,7 @@ def heard_of(bag: Bag, namespace: str, datum: Datum | None) -> Heard:
             if kind == EXTERNAL_POSITION
         ),
         has_flow=FLOW in first,
+        has_odometry="odometry/visual" in first,
         fix_sigma_m=None if fixes is None else _sigma_m(fixes[2]),
         correlated_share=_correlated_share(fixes, velocities),
         without_covariance=[

@@ -60,6 +60,7 @@ class Heard:
         correlated_share: of a fix's variance; None where the messages do not tell.
         has_pose: an external pose is there.
         has_flow: an optical flow sensor speaks.
+        has_odometry: an odometry in a frame of its own does.
         without_covariance: sensors whose messages leave their covariance unknown: ``imu``,
             ``magnetic_field``, ``gnss_position``, ``gnss_velocity``, ``pressure``, ``range``.
     """
@@ -71,6 +72,7 @@ class Heard:
     has_range: bool = False
     has_pose: bool = False
     has_flow: bool = False
+    has_odometry: bool = False
     fix_sigma_m: float | None = None
     correlated_share: float | None = None
     without_covariance: Collection[str] = ()
@@ -108,7 +110,8 @@ def assumed(
     if heard.fix_sigma_m is not None:
         params = _with_antenna(params, known, heard.fix_sigma_m, notes)
         params = _with_correlation(params, known, heard, notes)
-    local = heard.has_flow and heard.place is None and not (heard.has_field or heard.has_pose)
+    moves = heard.has_flow or heard.has_odometry
+    local = moves and heard.place is None and not (heard.has_field or heard.has_pose)
     if heard.has_range and not local and not {"flat_ground", "ground_height_m"} & set(known):
         params = replace(params, flat_ground=False)
         notes.append("assumed: height of the ground under the rangefinder not known, estimated")

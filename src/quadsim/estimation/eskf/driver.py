@@ -54,8 +54,8 @@ from quadsim.estimation.eskf.mechanisation import (
     first_sample,
     predict_or_align,
 )
-from quadsim.estimation.eskf.optical_flow import fuse_optical_flow
 from quadsim.estimation.eskf.odometry import fuse_external_velocity, fuse_odometry, move_frame
+from quadsim.estimation.eskf.optical_flow import fuse_optical_flow
 from quadsim.estimation.eskf.parameters import (
     GAP_ACCEL_MPS2,
     GAP_MAX_S,
