@@ -208,6 +208,37 @@ def test_motion_capture_alone_flies_the_filter(bench):
     assert 4 <= node.filter.counts["zero_velocity_received"] <= 5  # of half a second, at 10 Hz
 
 
+@pytest.mark.parametrize("upright", [True, False])
+def test_an_odometry_in_a_frame_of_its_own_holds_the_filter_if_that_is_level(bench, upright):
+    """Anywhere and turned anyhow about the vertical; upside down it is named, and moves nothing."""
+    overrides = FIXED | {"start.local": True}
+    node = bench.add(estimator.make(bench.context, namespace="/quad", overrides=overrides))
+    visual = bench.node.create_publisher(Odometry, "/quad/odometry/visual", qos.FAST)
+    bench.until(lambda: visual.get_subscription_count() > 0)
+    vehicle = Vehicle(bench, node)
+    vehicle.run(300, gnss=False)
+    message = Odometry()
+    message.header.frame_id, message.child_frame_id = "odom", "base_link"
+    message.pose.pose.position.x, message.pose.pose.position.y = 7.0, -3.0
+    q = message.pose.pose.orientation
+    q.x, q.w = (0.0, 1.0) if upright else (1.0, 0.0)
+    for k in range(10):
+        message.header.stamp = make_time(vehicle.stamp_ns)
+        message.pose.pose.position.z = 1e-4 * (k % 2)  # a pose that repeats measures nothing
+        visual.publish(message)
+        vehicle.run(10, gnss=False)
+    bench.until(lambda: node.filter.counts["external_odometry_received"] == 10)
+    health = node.filter.health()
+    place = vehicle.odometry[-1].pose.pose.position
+    assert math.hypot(place.x, place.y) < 0.05
+    if upright:
+        assert health["external_odometry_accepted"] >= 8.0
+        assert health["status"] == "running"
+    else:
+        assert health["external_odometry_accepted"] == 0.0
+        assert "z of its frame does not point up" in health["status"]
+
+
 def test_an_estimator_beside_that_nobody_knows_is_refused(bench):
     with pytest.raises(InputError, match=r"parameter beside: 'ukf'; known: eskf"):
         estimator.make(bench.context, namespace="/quad", overrides={"beside": ["ukf"]})
