@@ -319,6 +319,9 @@ class Env(gymnasium.Env[Any, Any]):
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
 
     def __init__(self, task: str | Task | type[Task] = "hover", **kwargs: Any) -> None:
+        if kwargs.get("render_mode") is not None:
+            # of this class, as stable-baselines3 asks for pictures first, and then does without
+            raise TypeError("render_mode: None alone; fly the policy to watch it (quadsim view)")
         kwargs |= {"num_envs": 1, "autoreset_mode": AutoresetMode.DISABLED}
         self._one = VectorEnv(task, **kwargs)
         self.action_space = self._one.single_action_space
