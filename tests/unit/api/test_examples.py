@@ -33,6 +33,10 @@ def test_a_notebook_runs(path, tmp_path):
     """In a process of its own, as its processes import what it defines."""
     cells = json.loads(path.read_text())["cells"]
     code = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    if "quadsim.gym" in code:
+        for package in ("gymnasium", "onnx", "onnxruntime"):
+            pytest.importorskip(package)
+        code = re.sub(r"^STEPS = .*$", "STEPS = 5_000", code, flags=re.M)  # it takes a minute
     (tmp_path / "notebook.py").write_text(code)
     done = subprocess.run(
         [sys.executable, "notebook.py"], cwd=tmp_path, capture_output=True, text=True, check=False
