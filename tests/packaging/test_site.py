@@ -1,9 +1,12 @@
 """The site is built from the documents without a warning: no dead link, no page left out."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+import quadsim
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +25,9 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     pages = {path.stem for path in (ROOT / "docs").glob("**/*.md")} - {"index"}
     assert pages <= written
     assert "not included in the" not in done.stderr  # the navigation names every page
-    assert 'id="quadsim.api.simulation.Simulation"' in (tmp_path / "api/index.html").read_text()
+    api = (tmp_path / "api/index.html").read_text()
+    assert {f"quadsim.{name}" for name in quadsim.__all__} <= {*re.findall(r'id="([\w.]+)"', api)}
+    assert not re.findall(r":[a-z]+:(?:`|<code>)", api)  # roles of Sphinx, which Markdown shows raw
 
 
 def test_the_documents_are_short_enough_to_be_read():
