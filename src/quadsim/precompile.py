@@ -32,7 +32,7 @@ from quadsim.base.errors import InputError
 from quadsim.base.kernel_folder import BASELINES, baseline, set_filled
 from quadsim.base.parameters import new, pack
 from quadsim.base.python_processes import module_command, outside_working_folder
-from quadsim.base.records import MAX_ROTORS, ODOMETRY, SETPOINT, AttitudeCommand
+from quadsim.base.records import KINEMATICS, MAX_ROTORS, ODOMETRY, SETPOINT, AttitudeCommand
 from quadsim.base.surroundings import need_compiler
 from quadsim.control.airframe import pack_airframe
 from quadsim.control.assisted import (
@@ -256,6 +256,20 @@ def precompile_closed_loop(scenario: Scenario) -> None:
     precompile_vehicle(scenario)
     run(scenario)
     run(load_scenario("square"))
+    precompile_worlds(scenario)
+
+
+def precompile_worlds(scenario: Scenario) -> None:
+    """Worlds as the environments of quadsim.gym begin and step them."""
+    from quadsim.sim.worlds import Units, Worlds
+
+    worlds = Worlds(Units([scenario]), 1, 1, "rates", 20_000_000, True)
+    one: Any = np.zeros(1, np.int64)
+    motions: Any = np.zeros(1, KINEMATICS)
+    motions["p_W"][:, 2], motions["q_WB"][:, 0] = 5.0, 1.0
+    worlds.draw(one)
+    worlds.begin(one, np.zeros(1), motions, (0.0, 0.0, 0.0, 0.0))
+    worlds.step(np.zeros((1, 4)), np.ones(1, bool))
 
 
 def precompile_rest(scenario: Scenario) -> None:
