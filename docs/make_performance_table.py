@@ -30,7 +30,8 @@ def row(figure: dict[str, Any]) -> str:
         target = f"{sign} {number(figure['target'])}, {met}"
     least, most = min(figure["samples"]), max(figure["samples"])
     spread = f"{number(least)} … {number(most)}"
-    cells = (f"`{figure['name']}`", figure["what"], number(figure["value"]), figure["unit"])
+    value = f"{number(figure['value'])} {figure['unit']}"
+    cells = (f"`{figure['name']}`", figure["what"], value)
     return "| " + " | ".join([*cells, spread, target]) + " |\n"
 
 
@@ -43,8 +44,8 @@ def table(bench: dict[str, Any], before: str) -> str:
         f"commit {bench['commit']}, {bench['began'][:10]}; "
         f"load {bench['load_before'][0]:g} before, {bench['load_after'][0]:g} after; "
         f"{bench['repeat']} rounds, {bench['wall_s'] / 60.0:.0f} minutes.\n\n"
-        "| figure | what | median | unit | least … most | target |\n"
-        "| --- | --- | --- | --- | --- | --- |\n"
+        "| figure | what | median | least … most | target |\n"
+        "| --- | --- | --- | --- | --- |\n"
     )
     text += "".join(row(each) for each in bench["figures"] if f"`{each['name']}`" in before)
     for name, why in (bench["absent"] | bench["failed"]).items():
