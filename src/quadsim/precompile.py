@@ -51,7 +51,7 @@ from quadsim.estimation.interface import BlindIns, ErrorStateEkf, Estimator
 from quadsim.estimation.odom_frame import follow
 from quadsim.geometry.rotation import rotate, unrotate
 from quadsim.mission.flight.flight import FlightManager
-from quadsim.sensors import SENSORS
+from quadsim.sensors import SCANNERS, SENSORS, TABLE
 from quadsim.sensors.devices import load_device, simulate
 from quadsim.sensors.model import SimulatedSensor
 from quadsim.sim.scenario import Scenario, load_scenario
@@ -79,14 +79,15 @@ def precompile_vehicle(scenario: Scenario, lasting_s: float = ALL_S) -> None:
     check_place(scenario.vehicle, *world, fleet.truth(0))
 
 
-def precompile_lidar(scenario: Scenario) -> None:
-    """A lidar, as its node calls it."""
-    lidar = load_device("lidar", "ideal_lidar")
-    device = simulate("lidar", lidar, scenario.environment, 1, "quad", scenario.scene)
+def precompile_scanners(scenario: Scenario) -> None:
+    """Lidar and depth camera, as their nodes call them."""
+    world = scenario.environment, 1, "quad", scenario.scene
+    devices = [simulate(kind, load_device(kind, TABLE[kind].device), *world) for kind in SCANNERS]
     fleet = Fleet(scenario.vehicle, scenario.environment)
     for stamp_ns in range(0, round(FIRST_S * 1e9), scenario.imu_period_ns):
         fleet.step_to(stamp_ns)
-        device.measure(fleet.truth(0))
+        for device in devices:
+            device.measure(fleet.truth(0))
 
 
 def precompile_estimators(
@@ -279,7 +280,7 @@ def precompile_rest(scenario: Scenario) -> None:
     precompile_control(scenario)
     precompile_replays(scenario)
     precompile_smoother(scenario)
-    precompile_lidar(scenario)
+    precompile_scanners(scenario)
     precompile_planner()
     precompile_guard()
 
