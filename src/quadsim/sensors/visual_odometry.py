@@ -111,7 +111,8 @@ class VisualOdometryState(Record):
     scale: float
     p_F: Vector
     yaw_drift: float
-    way_m: float  # since the start, and the angle turned
+    begin_F: Vector  # where it was last without drift
+    way_m: float  # since then, and the angle turned
     turned_rad: float
     jumped: int  # faults that have acted, one bit each
 
@@ -175,6 +176,7 @@ def add_ways(
 def place(state: VisualOdometryState, true: Kinematics) -> None:
     """Where it is indeed, and no drift."""
     store(state.p_F, about_z(subtract(vec3(true.p_W), vec3(state.origin_W)), -state.yaw))
+    store(state.begin_F, vec3(state.p_F))
     state.yaw_drift = state.way_m = state.turned_rad = 0.0
 
 
@@ -200,18 +202,19 @@ def jump_by_faults(state: VisualOdometryState, faults: FaultList, now_ns: int) -
 def state_variances(
     state: VisualOdometryState, device: VisualOdometryParams, sample: VisualOdometrySample
 ) -> None:
-    """What it says of its pose: drift since the start, and noise, times the ratio stated."""
+    """What it says of its pose: drift since it had none, and noise, times the ratio stated."""
     ratio2 = device.stated_ratio * device.stated_ratio
     walked = device.position_walk * device.position_walk * state.way_m
-    scaled = device.scale_sigma * state.way_m
+    far_F = subtract(vec3(state.p_F), vec3(state.begin_F))
     yaw = device.yaw_walk_deg * device.yaw_walk_deg * state.way_m
     yaw += device.turn_walk_deg * device.turn_walk_deg * state.turned_rad
     yaw *= DEGREE * DEGREE
     tilt = DEGREE * device.noise_tilt_sigma_deg
     noise_m, noise_rad = device.noise_sigma_m, DEGREE * device.noise_yaw_sigma_deg
-    far = yaw * state.way_m * state.way_m / 3.0  # a yaw that walks, over a straight way
+    turned_m2 = yaw * (far_F[0] * far_F[0] + far_F[1] * far_F[1]) / 3.0  # by a yaw that walks
     for i in range(3):
-        level = far if i < 2 else 0.0
+        scaled = device.scale_sigma * far_F[i]
+        level = turned_m2 if i < 2 else 0.0
         sample.variances[i] = ratio2 * (noise_m * noise_m + walked + scaled * scaled + level)
     sample.variances[3] = sample.variances[4] = ratio2 * tilt * tilt
     sample.variances[5] = ratio2 * (noise_rad * noise_rad + yaw)

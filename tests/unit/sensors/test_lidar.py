@@ -416,7 +416,10 @@ def test_faults_can_be_set_in_flight_and_one_that_does_not_fit_changes_nothing()
     device = lidar(LidarParams())
     device.set_faults([FaultParams("dropout")])
     for fault, said in (
-        (FaultParams("outage"), "faults[0]: fault: 'outage' is a fault of gnss, not of lidar"),
+        (
+            FaultParams("outage"),
+            "faults[0]: fault: 'outage' is a fault of gnss and visual_odometry, not of lidar",
+        ),
         (FaultParams("stuck", channel="left"), "channel: 'left'; lidar has: none"),
         (FaultParams("delay", value=(7.0,)), "allowed: >= 0 and <= 6.3 s"),
     ):
@@ -547,7 +550,11 @@ def test_the_closed_loop_leaves_a_lidar_out(seeing):
         ("vlp17", "[]", "unknown sensor 'vlp17'"),
         ("tf_luna", "[]", "sensor: 'rangefinder' where 'lidar' is wanted"),
         ({"device": "vlp16", "columns": 0}, "[]", "columns: 0 is out of range"),
-        ("vlp16", "[{sensor: lidar, fault: outage}]", "is a fault of gnss, not of lidar"),
+        (
+            "vlp16",
+            "[{sensor: lidar, fault: outage}]",
+            "is a fault of gnss and visual_odometry, not of lidar",
+        ),
     ],
 )
 def test_a_lidar_that_does_not_fit_is_refused(seeing, entry, faults, said):

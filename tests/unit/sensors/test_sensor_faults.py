@@ -154,7 +154,11 @@ def test_spoofing_pulls_position_and_velocity_away_together():
 @pytest.mark.parametrize(
     ("kind", "fault", "said"),
     [
-        ("imu", FaultParams("outage"), "'outage' is a fault of gnss, not of imu"),
+        (
+            "imu",
+            FaultParams("outage"),
+            "'outage' is a fault of gnss and visual_odometry, not of imu",
+        ),
         ("imu", FaultParams("stuck", channel="mag"), "channel: 'mag'; imu has: accel, gyro"),
         ("imu", FaultParams("bias"), "value: 0 numbers for 'bias' of imu; allowed: 1 or 6"),
         ("barometer", FaultParams("noisier", value=(-1.0,)), "-1.0 is out of range"),

@@ -299,7 +299,8 @@ def write_values(line: Buffer, i: int, values: Array, covariance: Array) -> None
         sigma = noise.external_attitude_sigma_rad
         write_covariance(out, 4, covariance, 3, (sigma, sigma, sigma))
     elif kind == EXTERNAL_ODOMETRY:
-        out[7] = (covariance[0] + covariance[7] + covariance[14]) / 3.0
+        # of the axis that drifts least: yaw and scale, which are states, add to the others
+        out[7] = min(covariance[0], covariance[7], covariance[14])
         out[8] = covariance[35] if is_variance(covariance[35]) else 0.0
     elif kind == EXTERNAL_VELOCITY:
         sigma = noise.external_velocity_sigma_mps
