@@ -136,7 +136,8 @@ def test_a_fault_is_set_in_flight_by_a_service_and_told(bench):
 def test_a_node_started_with_a_fault_that_does_not_fit_says_so(bench):
     parameters = {"faults": "{fault: outage}"}
     with pytest.raises(
-        InputError, match=r"parameter faults: .*is a fault of gnss and visual_odometry, not of barometer"
+        InputError,
+        match=r"parameter faults: .*is a fault of gnss and visual_odometry, not of barometer",
     ):
         node_module("barometer").make(bench.context, namespace="/quad", overrides=parameters)
 

@@ -13,7 +13,7 @@ from scipy import signal
 from quadsim.base.files import known, share_dir
 from quadsim.base.parameters import Spec, leaves, read_yaml
 from quadsim.lab.sensor_check.bench import Bench, alone, truth_at_rest
-from quadsim.lab.sensor_check.check import RIGS, CheckSettings, check_devices, planned
+from quadsim.lab.sensor_check.check import LEFT_OUT, RIGS, CheckSettings, check_devices, planned
 from quadsim.lab.sensor_check.experiments import (
     TERMS,
     Experiment,
@@ -296,7 +296,7 @@ def kind_of(name):
     return read_yaml(share_dir() / "config" / "sensors" / f"{name}.yaml")["sensor"]
 
 
-SHIPPED = [name for name in known("sensors") if kind_of(name) in {*DEVICES} - {"depth_camera"}]
+SHIPPED = [name for name in known("sensors") if kind_of(name) in {*DEVICES} - {*LEFT_OUT}]
 
 #: Devices of a kind take turns at the experiments, so that a device is put to every so-maniest;
 #: ``quadsim sensors check`` puts it to all.

@@ -23,6 +23,9 @@ from quadsim.sensors.depth_camera import KIND as DEPTH_CAMERA
 from quadsim.sensors.lidar import KIND as LIDAR
 from quadsim.world.environment import EnvironmentParams
 
+#: Kinds whose errors do not show at rest, in words.
+LEFT_OUT = {DEPTH_CAMERA: "a depth camera", "visual_odometry": "a visual odometry"}
+
 #: Chance that a check of devices that are as specified says that one is not.
 FALSE_ALARM = 0.05
 
@@ -141,17 +144,22 @@ def check_devices(
         tell: called with what is done next.
 
     Raises:
-        InputError: there are depth cameras alone.
+        InputError: there is nothing else than what is left out.
     """
     world = EnvironmentParams()
     found = {
         _name(name, kind, devices): Checked(kind, params)
         for name, devices in sets.items()
         for kind, params in devices.items()
-        if kind != DEPTH_CAMERA
+        if kind not in LEFT_OUT
     }
-    if left := [name for name, devices in sets.items() if DEPTH_CAMERA in devices]:
-        words = f"{', '.join(left)}: a depth camera is not measured here (docs/sensors.md)"
+    if left := [
+        f"{name}: {words} is not measured here (docs/sensors.md)"
+        for name, devices in sets.items()
+        for kind, words in LEFT_OUT.items()
+        if kind in devices
+    ]:
+        words = "; ".join(left)
         if not found:
             raise InputError(words)
         tell(words)
