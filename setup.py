@@ -68,6 +68,9 @@ TRAIN = [  # policies: what writes them, what flies them
     "onnx>=1.16",
     "onnxruntime>=1.17",
 ]
+MPC = [  # the smooth model with its slopes
+    "casadi>=3.6",
+]
 BROWSER = [  # tests of quadsim ui in Debian's chromium
     "playwright>=1.40",
 ]
@@ -83,7 +86,10 @@ TEST = [
     *CLUSTER,
     *DOCS,
     *FIRMWARE,
-    *TRAIN,
+    *GYM,
+    *MPC,
+    "onnx>=1.16",
+    'onnxruntime>=1.17 ; python_version >= "3.11"',
     *TERRAIN,
     'evo>=1.38 ; python_version >= "3.11"',  # trajectory errors to compare with
     *UI,
@@ -194,6 +200,7 @@ setup(
         "ui": UI,
         "gym": GYM,
         "train": TRAIN,
+        "mpc": MPC,
         "cluster": CLUSTER,
         "browser": BROWSER,
         "docs": DOCS,

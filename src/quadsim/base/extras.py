@@ -19,6 +19,7 @@ EXTRAS = {
     "rasterio": ("rasterio", "terrain"),
     "gymnasium": ("gymnasium", "gym"),
     "pettingzoo": ("pettingzoo", "gym"),
+    "casadi": ("casadi", "mpc"),
     "onnx": ("onnx", "train"),
     "onnxruntime": ("onnxruntime", "train"),
     "distributed": ("dask", "cluster"),

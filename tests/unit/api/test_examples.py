@@ -22,6 +22,8 @@ def test_an_example_runs(code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if "quadsim.gym" in code:
         pytest.importorskip("pettingzoo")
+    if "casadi" in code:
+        pytest.importorskip("casadi")
     exec(compile(code, "python.md", "exec"), {})
 
 
