@@ -93,6 +93,7 @@ TEST = [
     *TERRAIN,
     'evo>=1.38 ; python_version >= "3.11"',  # trajectory errors to compare with
     *UI,
+    "opencv-python-headless>=4.10",  # optical flow to compare with
     "pytest>=8,<9",  # launch_testing needs it below 9
     "pytest-instafail",
     "pytest-timeout",

@@ -103,6 +103,7 @@ _TYPES = {topic.name: topic.type_name for entry in TABLE.values() for topic in e
 #: Of topics that are something else than others of their type.
 _OTHERWISE: dict[str, tuple[int, Callable[[Block], tuple[Rows, ...]]]] = {
     "odometry/visual": (EXTERNAL_ODOMETRY, _pose),
+    "flow/down": (OPTICAL_FLOW, _flow),
     "external/velocity": (EXTERNAL_VELOCITY, _MEASURED[standard.TWIST][1]),
 }
 #: Topic: type, the kind of message it is to an estimator, and a block's numbers.
@@ -111,7 +112,6 @@ SENSORS = {
     for name, type_name in _TYPES.items()
     if type_name in _MEASURED
 }
-SENSORS["flow/down"] = (standard.FLOW, OPTICAL_FLOW, _flow)
 
 
 def sensor_topics(bag: Bag, namespace: str) -> dict[str, str]:

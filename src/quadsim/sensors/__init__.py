@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from quadsim.wire.standard import (
     CAMERA_INFO,
     FIX,
+    FLOW,
     IMAGE,
     IMU,
     MAGNETIC_FIELD,
@@ -66,6 +67,7 @@ TABLE = {
     "visual_odometry": Entry(
         (SensorTopic("odometry/visual", ODOMETRY, "visual_odom"),), "ideal_visual_odometry"
     ),
+    "optical_flow": Entry((SensorTopic("flow/down", FLOW, "flow_link"),), "pmw3901"),
     "lidar": Entry(
         (SensorTopic("scan", SCAN, "lidar_link"), SensorTopic("points", POINTS, "lidar_link")),
         "ideal_lidar",

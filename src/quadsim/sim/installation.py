@@ -71,6 +71,8 @@ _KEYS = {
     "gravity_mps2": "gravity_mps2",
 }
 
+#: Deviation of the height of a vehicle's IMU that stands, whose legs nobody measured, m.
+STANDING_SIGMA_M = 0.3
 #: Deviations that an installer states who errs: of a mount, of a lever arm, of the declination.
 MOUNT_SIGMA_DEG, LEVER_SIGMA_M, DECLINATION_SIGMA_DEG = 0.5, 0.03, 2.0
 
@@ -126,6 +128,9 @@ def as_installed(
             found |= SENSORS[kind].told(params, environment)
     if "visual_odometry" in sensors and not {"gnss", "magnetometer"} & sensors.keys():
         found["start.local"] = True
+    if "optical_flow" in sensors and "gnss" not in sensors:
+        found |= {"start.local": True, "start.position_m": STANDING_SIGMA_M}
+        found["noise.range_correlation_s"] = 0.0  # what stays of it is a state
     _mistake(found, believed)
     told: EstimatorParams = _with(estimator, {k: v for k, v in found.items() if k not in given})
     return told

@@ -27,12 +27,14 @@ from quadsim.estimation.eskf.layout import (
     P,
 )
 from quadsim.estimation.eskf.parameters import RECOVERY_S, EstimatorParams
-from quadsim.estimation.eskf.update import rejected_for_s, update_scalar
+from quadsim.estimation.eskf.update import forget_links, rejected_for_s, update_scalar
 from quadsim.geometry.length import hypot
 from quadsim.geometry.rotation import quat, rotate, unrotate
 from quadsim.geometry.vector import vec3
 from quadsim.world.air.atmosphere import height_of, pressure_slope
 
+#: Deviation of the ground beneath from where the vehicle stood, at the first range, m.
+PAD_SIGMA_M = 0.02
 #: Largest tilt at which a range counts, deg.
 RANGE_TILT_MAX_DEG = 35.0
 
@@ -143,7 +145,9 @@ def fuse_range(state: Eskf, params: EstimatorParams, range_m: float, variance_m2
         else:
             innovation = params.ground_height_m - foot_m
         return update_scalar(state, RANGE, innovation, variance, gate.chi2_1)
-    if state.terrain_started == 0:
+    if state.terrain_started == 0 and state.local == 1:
+        start_pad(state, params, constant)
+    elif state.terrain_started == 0:
         start_terrain(state, foot_m, variance + constant)
         return ACCEPTED
     h[TERRAIN] = -1.0
@@ -225,6 +229,22 @@ def beam(up_W: Vec3, width_deg: float) -> Vec3:
         return (0.0, 0.0, -1.0)
     size = sin(tilt - half) / hypot(up_W[0], up_W[1])
     return (-size * up_W[0], -size * up_W[1], -cos(tilt - half))
+
+
+@kernel
+def start_pad(state: Eskf, params: EstimatorParams, constant: float) -> None:
+    """Terrain under a vehicle that took its map from where it stood: heights count from there.
+
+    Args:
+        state: ESKF record.
+        params: packed EstimatorParams.
+        constant: variance of the range that stays, m^2.
+    """
+    state.terrain_started = 1
+    state.terrain_height_m = params.ground_height_m
+    state.set_anew[TERRAIN] = 1
+    forget_links(state.covariance, TERRAIN)
+    state.covariance[TERRAIN, TERRAIN] = PAD_SIGMA_M * PAD_SIGMA_M + constant
 
 
 @kernel

@@ -70,10 +70,12 @@ def mounts_of(params: EstimatorParams) -> Mounts:
     """Frames of the sensors in ``base_link``."""
     mount = params.mount
     roll, pitch, yaw = map(math.radians, mount.imu_roll_pitch_yaw_deg)
+    flow_roll, flow_pitch, flow_yaw = map(math.radians, mount.flow_roll_pitch_yaw_deg)
     return {
         "imu_link": (mount.imu_position_B_m, (roll, pitch, yaw)),
         "gps_link": (mount.antenna_position_B_m, (0.0, 0.0, 0.0)),
         "range_link": (mount.rangefinder_position_B_m, (0.0, math.pi / 2, 0.0)),
+        "flow_link": (mount.flow_position_B_m, (flow_roll, flow_pitch, flow_yaw)),
     }
 
 
@@ -187,6 +189,8 @@ class EstimatorNode(QuadsimNode):
         self._listen(topics.GPS_VELOCITY, self._on_gps_velocity, gnss_velocity)
         self._listen(topics.MAGNETIC_FIELD, self._on_magnetic_field, field)
         self._listen(topics.PRESSURE, self._on_pressure)
+        flow = self._check(topics.OPTICAL_FLOW, "optical_flow", frames.optical_flow)
+        self._listen(topics.OPTICAL_FLOW, self._on_optical_flow, flow)
         self._range_check = self._check(topics.RANGE, "range", frames.range)
         self.listen(topics.RANGE, self._on_range, raw=False)
         self._listen(topics.VISUAL_ODOMETRY, self._on_visual_odometry)
@@ -375,6 +379,12 @@ class EstimatorNode(QuadsimNode):
         if self._unknown is not None:
             self._unknown.hear("range", np.array([variance]))
         self._tell("range", stamp_ns, distance_m, variance)
+
+    def _on_optical_flow(self, stamp_ns: int, view: Any) -> None:
+        flow = view["v"].copy()
+        if np.isnan(flow[0]):
+            return  # nothing was seen
+        self._tell("optical_flow", stamp_ns, flow, float(view["covariance"].reshape(-1)[0]))
 
     def _on_external_pose(self, stamp_ns: int, view: Any) -> None:
         self._tell("external_pose", stamp_ns, *external_pose_of(view))

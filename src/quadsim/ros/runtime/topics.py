@@ -120,6 +120,7 @@ DEPTH, DEPTH_INFO = SENSORS["camera/depth/image_rect_raw"], SENSORS["camera/dept
 DEPTH_POINTS, SEGMENTATION = SENSORS["camera/depth/points"], SENSORS["camera/segmentation"]
 MAGNETIC_FIELD, PRESSURE = SENSORS["imu/mag"], SENSORS["imu/static_pressure"]
 GPS_FIX, GPS_VELOCITY, RANGE = SENSORS["gps/fix"], SENSORS["gps/vel"], SENSORS["range/down"]
+OPTICAL_FLOW = SENSORS["flow/down"]
 ODOMETRY = _fast("odometry/filtered", "nav_msgs/msg/Odometry", "estimator", "swarm")
 # the same at the rate of the position loop; within the graph, in no bag
 ODOMETRY_SAMPLED = _fast("odometry/sampled", "nav_msgs/msg/Odometry", "estimator")
