@@ -18,7 +18,6 @@ from quadsim.base.compiled import kernel
 from quadsim.base.elementary import atan2
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3
-from quadsim.sensors.depth_camera import DepthCameraParams
 
 Array = NDArray[np.float64]
 
@@ -139,12 +138,6 @@ class DepthScanner:
         self.range_m, self._empty_is_free = range_m, empty_is_free
         pixels = PIXELS if directions_S.shape[1] >= MANY else 1
         self._nearest, self._free = np.zeros((DIRECTIONS, pixels, 4)), np.zeros(DIRECTIONS, bool)
-
-    @classmethod
-    def of(cls, params: DepthCameraParams, range_m: float) -> DepthScanner:
-        """The one of a simulated camera that is relied on so far, level."""
-        mount = params.position_B_m, params.rotation_deg
-        return cls(params.directions(), *mount, min(range_m, params.range_max_m))
 
     def scan(self, depth_m: NDArray[np.float32], p_W: Array, q_WB: Array) -> DepthScan:
         """The scan of an image, taken where the vehicle was at its stamp.

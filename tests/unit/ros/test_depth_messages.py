@@ -15,15 +15,9 @@ from rclpy.serialization import deserialize_message, serialize_message
 from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import CameraInfo, Image
 
+from quadsim.ros.messages.camera import PixelCloud, camera_info
 from quadsim.ros.messages.cdr import MessageError
-from quadsim.ros.messages.images import (
-    ImageWriter,
-    PixelCloud,
-    camera_info,
-    millimetres,
-    rays_of,
-    read_depth,
-)
+from quadsim.ros.messages.images import ImageWriter, millimetres, rays_of, read_depth
 from quadsim.ros.parts import depth_input
 from quadsim.ros.parts.depth_input import CameraMountParams, DepthInput
 from quadsim.sensors.depth_camera import DepthCameraParams, DepthImage

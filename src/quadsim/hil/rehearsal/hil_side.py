@@ -122,7 +122,8 @@ class VirtualCamera(VirtualLidar):
         environment = EnvironmentParams()
         self._device = SimulatedDepthCamera(params, environment, seed, NAME, scene)
         self._scene, self._level = scene, False
-        self._scanner = DepthScanner.of(params, range_m)
+        mount = params.position_B_m, params.rotation_deg
+        self._scanner = DepthScanner(params.directions(), *mount, min(range_m, params.range_max_m))
         self.reach_m = self._scanner.range_m
         self._pose = np.zeros(1, KINEMATICS)[0]
         self._history = PoseHistory()

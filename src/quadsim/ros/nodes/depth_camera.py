@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadsim.ros.messages.images import ImageWriter, PixelCloud, camera_info, millimetres
+from quadsim.ros.messages.camera import PixelCloud, camera_info
+from quadsim.ros.messages.images import ImageWriter, millimetres
 from quadsim.ros.messages.world import make_time
 from quadsim.ros.parts.ray_sensor import Carrier
 from quadsim.ros.parts.sensor import Messages, SensorKind, SensorNode
