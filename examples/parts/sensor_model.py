@@ -11,15 +11,7 @@ import numpy as np
 from quadsim.base.compiled import Array, Over, Record, Records, kernel
 from quadsim.base.normals import draw_normals
 from quadsim.base.records import Kinematics
-from quadsim.sensors.error_terms import (
-    Latency,
-    LossProbability,
-    Quantisation,
-    Rate,
-    StampJitter,
-    TurnOn,
-    White,
-)
+from quadsim.sensors.error_terms import DeliveredParams, Quantisation, Rate, TurnOn, White
 from quadsim.sensors.model import SensorModel, read_out
 from quadsim.sensors.slot import SensorWorld, Slot
 from quadsim.wire.encode import Template
@@ -28,13 +20,10 @@ from quadsim.wire.standard import RANGE
 
 
 @dataclass(frozen=True)
-class AltimeterParams:
-    """One altimeter; zero switches an error off."""
+class AltimeterParams(DeliveredParams):
+    """One altimeter; zero switches an error off. Latency and loss are those of any sensor."""
 
     rate_hz: Annotated[float, Rate("sample rate", "Hz", ge=1.0, le=500.0)] = 20.0
-    latency_s: Latency = 0.0
-    stamp_jitter_s: StampJitter = 0.0
-    loss_probability: LossProbability = 0.0
     noise_sigma_m: Annotated[float, White("white noise of a sample", "m", ge=0.0, le=10.0)] = 0.0
     turn_on_sigma_m: Annotated[
         float, TurnOn("deviation of the error drawn at switch-on", "m", ge=0.0, le=10.0)

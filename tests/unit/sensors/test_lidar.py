@@ -540,7 +540,7 @@ def test_a_suite_may_have_a_lidar_and_the_graph_flies_it(seeing):
 def test_the_closed_loop_leaves_a_lidar_out(seeing):
     scenario = seeing("ideal_lidar", "[{sensor: lidar, fault: dropout, at_s: 0.5}]")
     log, digest = run(scenario)
-    assert digest == run(replace(scenario, lidar=None, faults={}))[1]
+    assert digest == run(replace(scenario, scanners={}, faults={}))[1]
     assert "fault" not in {event.name for event in log.events}
 
 
