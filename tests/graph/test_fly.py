@@ -18,8 +18,11 @@ from quadsim.ros.graph.supervisor import NAMED_S
 from quadsim.ros.runtime import qos
 from quadsim.ros.runtime.domain import held
 from quadsim.ros.runtime.preload import NODES
+from quadsim.sensors import PUBLISHING
+from quadsim.sensors.devices import load_suite
 
-GRAPH = set(NODES) - {"lidar"}  # which the default set has not
+#: Without the sensors that the default suite has not.
+GRAPH = set(NODES) - ({*PUBLISHING} - {*load_suite("default")})
 
 
 def counts_of(tmp_path):
