@@ -82,6 +82,9 @@ LATER = {
         "origins",
         "setpoints",
         "lent",
+        "depth_camera",
+        "camera_position",
+        "camera_rotation",
     },
     "replay": set(),
 }  # fmt: skip

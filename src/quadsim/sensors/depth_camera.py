@@ -117,7 +117,7 @@ class DepthCameraParams(EchoParams):
                 one that it needs.
         """
         EchoParams.__post_init__(self)
-        rays = self.columns * self.rows * self.samples**2
+        rays = self.columns * self.rows * self.samples * self.samples
         if rays > MAX_RAYS:
             raise InputError(f"columns, rows, samples: {rays} rays an image; allowed: {MAX_RAYS}")
         stereo = (self.matching_focal_px, self.disparity_sigma_px, self.disparity_step_px)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from quadsim.base.compiled import kernel
-from quadsim.base.elementary import atan2
+from quadsim.base.elementary import atan2, cos, each, sin
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3
 
@@ -26,6 +26,9 @@ HALF_BAND_M = 0.5
 #: Directions that are told apart, and pixels that make an obstacle; of an image of fewer columns
 #: than MANY, each of which is wider than a direction, one does.
 DIRECTIONS, PIXELS, MANY = 720, 3, 64
+#: Middles of the directions, rad, and as unit vectors.
+AZIMUTHS = (np.arange(DIRECTIONS) + 0.5) * (2.0 * math.pi / DIRECTIONS)
+AHEAD = np.stack([each(cos, AZIMUTHS), each(sin, AZIMUTHS), np.zeros(DIRECTIONS)], axis=1)
 #: What is too near to be measured is so near, m.
 TOO_NEAR_M = 0.1
 
@@ -158,12 +161,10 @@ class DepthScanner:
         )
         hit = np.isfinite(nearest[:, -1, 0])
         free &= ~hit
-        azimuths = (np.arange(DIRECTIONS) + 0.5) * (2.0 * math.pi / DIRECTIONS)
-        ahead = np.stack([np.cos(azimuths), np.sin(azimuths), np.zeros(DIRECTIONS)], axis=1)
         x, y, z = origin_W.tolist()
         return DepthScan(
             (x, y, z),
             origin_W + nearest[hit, -1, 1:],
-            origin_W + self.range_m * ahead[free],
-            np.concatenate([azimuths[hit], azimuths[free]]),
+            origin_W + self.range_m * AHEAD[free],
+            np.concatenate([AZIMUTHS[hit], AZIMUTHS[free]]),
         )

@@ -42,10 +42,15 @@ def record(name: str) -> Flight:
     scenario = load_scenario(name, seed=1)
     loop = ClosedLoop(scenario, keep_samples=True, log_hz=250.0)
     log = loop.fly()
-    said, datum = loop.setup, scenario.environment.datum
+    datum = scenario.environment.datum
+
+    def stated(kind: str, *shape: int) -> Any:
+        """Covariances that each sample of a kind states."""
+        return loop.devices[kind][0]["stated"][: math.prod(shape)].reshape(shape)
+
     messages: list[Message] = []
     for s in loop.samples("imu"):
-        values = (s["f_S"], s["w_S"], said.accel_covariance, said.gyro_covariance)
+        values = (s["f_S"], s["w_S"], *stated("imu", 2, 3, 3))
         messages.append((int(s["stamp_ns"]), "imu", values))
     for s in loop.samples("gnss"):
         fix = (datum.to_geodetic(s["p_W"]), np.diag(s["p_variance"]))
@@ -53,11 +58,11 @@ def record(name: str) -> Flight:
         velocity = (s["v_W"], np.diag(s["v_variance"]))
         messages.append((int(s["stamp_ns"]), "gnss_velocity", velocity))
     messages += [
-        (int(s["stamp_ns"]), "magnetic_field", (s["m_S"], said.field_covariance))
+        (int(s["stamp_ns"]), "magnetic_field", (s["m_S"], stated("magnetometer", 3, 3)))
         for s in loop.samples("magnetometer")
     ]
     for s in loop.samples("barometer"):
-        values = (float(s["pressure_pa"]), float(said.pressure_variance[0]))
+        values = (float(s["pressure_pa"]), float(stated("barometer", 1)[0]))
         messages.append((int(s["stamp_ns"]), "pressure", values))
     for s in loop.samples("rangefinder"):
         values = (float(s["range_m"]), float(s["variance_m2"]))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from quadsim.base.errors import InputError
+from quadsim.base.parameters import leaves
 from quadsim.lab.sensor_check import flight
 from quadsim.lab.sensor_check import rest as at_rest
 from quadsim.lab.sensor_check.bench import Bench
@@ -131,6 +133,17 @@ def planned(kind: str, params: Any, environment: EnvironmentParams, seed: int) -
     return experiments(RIGS.get(kind, PlainRig)(bench, params))
 
 
+def unmeasured(params: Any, plan: list[Experiment]) -> list[str]:
+    """Dotted names of the numbers of a device, other than defaults, that no experiment shows."""
+    shown = {name for experiment in plan for name in experiment.names}
+    names = []
+    for leaf in leaves(type(params)):
+        value = attrgetter(leaf.name)(params)
+        if value != leaf.default and leaf.name not in shown and not isinstance(value, str):
+            names.append(leaf.name)
+    return names
+
+
 def check_devices(
     sets: Mapping[str, Mapping[str, Any]],
     settings: CheckSettings,
@@ -169,6 +182,8 @@ def check_devices(
     }
     confidence = 1.0 - FALSE_ALARM / max(1, _intervals(found, plans, settings))
     for name, device in found.items():
+        if left := unmeasured(device.params, plans[name]):
+            tell(f"{name}: not measured: {', '.join(left)}")
         tell(f"{name}: each figure alone")
         for experiment in plans[name]:
             device.alone += experiment.measure(confidence)
