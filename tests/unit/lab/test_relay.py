@@ -84,7 +84,11 @@ def ultimate(process):
 
 
 @pytest.mark.parametrize(
-    "name", ["rate", "yaw_rate", "tilt", "velocity", "position", "climb", "height"]
+    "name",
+    [
+        pytest.param("rate", marks=pytest.mark.thorough),  # the longest, 40 s
+        *("yaw_rate", "tilt", "velocity", "position", "climb", "height"),
+    ],
 )
 def test_a_relay_in_flight_finds_the_linear_models_phase_crossover(bench, name):
     params, vehicle = bench.scenario.autopilot, bench.scenario.vehicle
