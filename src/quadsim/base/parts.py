@@ -159,7 +159,8 @@ class Part:
                 return self.made
             names = inspect.signature(cls).parameters
             wanted = {name: value for name, value in offered.items() if name in names}
-            policy = {"file": self.name} if self.name.endswith(POLICIES) else {}
+            is_policy = self.name.endswith(POLICIES)
+            policy = {"file": self.name, "kind": self.kind} if is_policy else {}
             return cls(**{**wanted, **policy, **self.arguments})
         except InputError as error:
             raise InputError(f"{self}: {error}") from None

@@ -71,6 +71,7 @@ class Policy:
 
     Args:
         scenario: what flies.
+        kind: what it flies as, ``controller`` or ``planner``, which is for velocities.
         file: ``.onnx``, or ``.pt`` of TorchScript: (1, n) observations to (1, m) actions in ±1.
         task, observation, action, period_s, limits: as it was trained; None: as its file says.
         goal: ``mission``, where the mission wants the vehicle, or ``task``; None: the mission's of
@@ -78,13 +79,15 @@ class Policy:
         memory: numbers that the task begins with, such as the first gate.
 
     Raises:
-        InputError: there is no such file, nothing says what it is, or an argument is wrong.
+        InputError: there is no such file, nothing says what it is, it takes or gives other numbers,
+            it cannot fly as this kind, or an argument is wrong.
     """
 
     def __init__(
         self,
         scenario: Scenario,
         file: str,
+        kind: str,
         task: str | None = None,
         observation: str | None = None,
         action: str | None = None,
@@ -110,6 +113,9 @@ class Policy:
             raise InputError(f"{path}: task {told['task']} sees ranges, which no flight hands over")
         if told["action"] not in ACTIONS:
             raise InputError(f"{path}: action: {told['action']!r}; allowed: {', '.join(ACTIONS)}")
+        role = "planner" if told["action"] == "velocity" else "controller"
+        if kind != role:
+            raise InputError(f"its actions are {told['action']}; fly it as {role} (--{role})")
         if goal not in (None, "mission", "task"):
             raise InputError(f"{path}: goal: {goal!r}; allowed: mission, task")
         self._action, self._period_s = told["action"], float(told.get("period_s", 0.02))
@@ -117,6 +123,7 @@ class Policy:
         self._sensors = told["observation"] == "sensors"
         bounds = Limits(**told.get("limits", {}))
         self._low, self._high = action_limits(self._action, scenario.vehicle, bounds)
+        self._try_network(path)
         self._thrust_N_s2 = scenario.vehicle.thrust_coefficient_N_s2
         self._follows = self.task.follows if goal is None else goal == "mission"
         self._memory = np.zeros((1, self.task.memory))
@@ -130,15 +137,23 @@ class Policy:
 
     def update(self, now: FlightView) -> Any:
         """What it commands, as controller: rotor speeds, rates or an attitude; None: ours fly."""
-        if self._action == "velocity":
-            raise InputError("its actions are velocities; fly it as planner (--planner)")
         return self._decide(now)
 
     def plan(self, now: FlightView) -> Any:
         """What it commands, as planner: a velocity in W and a yaw rate."""
-        if self._action != "velocity":
-            raise InputError(f"its actions are {self._action}; fly it as controller (--controller)")
         return self._decide(now)
+
+    def _try_network(self, path: Path) -> None:
+        """Refuse a network of other numbers before it flies."""
+        taken, given = self._observer.count(len(self._low)), len(self._low)
+        needed = f"needed: (1, {taken}) observations to (1, {given}) actions"
+        try:
+            found = self._network(np.zeros((1, taken), np.float32))
+        except Exception as error:  # of many classes, of either library
+            words = " ".join(str(error).split())[:200]
+            raise InputError(f"{path}: cannot be run; {needed} ({words})") from None
+        if found.shape != (given,):
+            raise InputError(f"{path}: gives {found.size} numbers; {needed}")
 
     def _decide(self, now: FlightView) -> Any:
         """A command, held for a period."""

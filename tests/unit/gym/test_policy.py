@@ -131,13 +131,22 @@ def test_a_policy_sees_and_does_in_a_flight_what_it_does_in_its_environment(line
 
 
 def test_a_policy_of_velocities_is_a_planner(linear):
-    with pytest.raises(PartError, match="fly it as planner"):
-        Simulation("hover", controller=linear("velocity")).run()
-    with pytest.raises(PartError, match="fly it as controller"):
-        Simulation("hover", parts={"planner": linear("rates")}).run()
+    """What cannot fly so is refused before it flies."""
+    with pytest.raises(InputError, match="fly it as planner"):
+        Simulation("hover", controller=linear("velocity"))
+    with pytest.raises(InputError, match="fly it as controller"):
+        Simulation("hover", parts={"planner": linear("rates")})
     flight = Simulation("hover", duration_s=12.0, parts={"planner": linear("velocity")})
     flight.run(until=lambda now: now.time_s > 10.0)
     assert abs(flight.state.p_W[2] - 1.0) < 0.3
+
+
+@pytest.mark.parametrize(("taken", "given"), [(27, 4), (28, 3)])
+def test_a_network_of_other_numbers_is_refused_before_it_flies(tmp_path, taken, given):
+    told = {"task": "hover", "observation": "truth", "action": "rates"}
+    file = write_linear(tmp_path / "p.onnx", np.zeros((taken, given)), np.zeros(given), told)
+    with pytest.raises(InputError, match=r"needed: \(1, 28\) observations to \(1, 4\) actions"):
+        Simulation("hover", controller=str(file))
 
 
 class Spin:
