@@ -6,6 +6,7 @@ has none; :class:`Scanner` is fed with the truth like any other sensor.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -110,7 +111,7 @@ def fault_list(kind: str, params: Any, faults: Sequence[FaultParams]) -> NDArray
     return records
 
 
-class Scanner:
+class Scanner(ABC):
     """One scanner on one vehicle, fed with the truth as it comes.
 
     Scans begin at multiples of the period. The rays of each line start from where the scanner is
@@ -232,15 +233,15 @@ class Scanner:
             return self._on_the_way.popleft()[1]
         return None
 
+    @abstractmethod
     def cast(self, stamps_ns: NDArray[np.int64], lines: tuple[int, int]) -> None:
         """Cast the rays of some lines, the first to the one before the second, at their times."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read(
         self, white: NDArray[np.float64], chances: NDArray[np.float64]
     ) -> tuple[NDArray[Any], ...]:
         """What is read off the echoes of a complete scan; the first array is what faults act on."""
-        raise NotImplementedError
 
     def _turn_to(self, now_ns: int) -> None:
         """Cast every line that is due by now, and end the scans that are complete."""
