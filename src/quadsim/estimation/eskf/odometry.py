@@ -178,8 +178,9 @@ def begin_frame(
 def is_level(state: Eskf, q_WF: Quat, limit: float) -> bool:
     """Whether z of the odometry's frame points up; if not, that is counted as a rejection."""
     lean2 = 4.0 * (q_WF[1] * q_WF[1] + q_WF[2] * q_WF[2])
-    P = state.covariance
-    variance = P[THETA, THETA] + P[THETA + 1, THETA + 1] + LEVEL_SIGMA_RAD * LEVEL_SIGMA_RAD
+    covariance = state.covariance
+    variance = covariance[THETA, THETA] + covariance[THETA + 1, THETA + 1]
+    variance += LEVEL_SIGMA_RAD * LEVEL_SIGMA_RAD
     if lean2 <= limit * variance:
         return True
     store(state.innovation[EXTERNAL_ODOMETRY], (math.sqrt(lean2), 0.0, 0.0))
