@@ -6,8 +6,10 @@ import os
 import shutil
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +34,13 @@ def test_imports_go_one_way() -> None:
     assert result.returncode == 0, result.stdout
 
 
+def test_no_modules_import_each_other() -> None:
+    """Not even within a function or for types alone."""
+    graph = grimp.build_graph("quadsim", cache_dir=None)
+    imports = {m: graph.find_modules_directly_imported_by(m) for m in graph.modules}
+    TopologicalSorter(imports).prepare()  # CycleError names the circle
+
+
 @pytest.mark.parametrize(
     ("module", "line", "contract"),
     [
@@ -43,6 +52,7 @@ def test_imports_go_one_way() -> None:
         ("sim", "import quadsim.ros", "Imports go one way"),
         ("vehicle", "import rclpy", "Only nodes and the command"),
         ("analysis", "from sensor_msgs.msg import Imu", "Only nodes and the command"),
+        ("geometry", "import quadsim.world", "No circles"),
         ("another", "", "Imports go one way"),  # a new folder must be given its place
     ],
 )

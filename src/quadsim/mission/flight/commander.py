@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +18,12 @@ from quadsim.base.parameters import Vec3
 from quadsim.base.records import MODE_ATTITUDE, MODE_POSITION, MODE_VELOCITY, SETPOINT
 from quadsim.control.parameters import PositionParams
 from quadsim.geometry.rotation import from_euler, rotate
+from quadsim.mission.flight.context import Flight
 from quadsim.mission.flight.estimate_check import ZERO
+from quadsim.mission.flight.mission_items import MissionItems
 from quadsim.mission.flight.states import STEERED, WARN
 from quadsim.mission.reference.legs import Motion, write_setpoint
 from quadsim.mission.trajectories.pieces import COEFFICIENTS, Piece, PieceTrajectory
-
-if TYPE_CHECKING:
-    from quadsim.mission.flight.flight import FlightManager
 
 #: Age of a streamed setpoint at which the vehicle levels out, and at which its motors stop, s
 #: (supervisor.c: COMMANDER_WDT_TIMEOUT_STABILIZE, COMMANDER_WDT_TIMEOUT_SHUTDOWN).
@@ -59,15 +57,23 @@ class Commander:
 
     Args:
         flight: whose state and reference it leads.
+        mission: which a command suspends.
         limits: of the position loop, by whose gain a height is held.
+        arm: starts the motors, or returns why not.
 
     Attributes:
         group_mask: groups that it belongs to, as bits.
         locked: after an emergency stop nothing is obeyed any more.
     """
 
-    def __init__(self, flight: FlightManager, limits: PositionParams) -> None:
-        self._flight, self._limits = flight, limits
+    def __init__(
+        self,
+        flight: Flight,
+        mission: MissionItems,
+        limits: PositionParams,
+        arm: Callable[[], str | None],
+    ) -> None:
+        self._flight, self._mission, self._limits, self._arm = flight, mission, limits, arm
         self.group_mask, self.locked = 0, False
         self._memory: dict[int, Piece] = {}
         self._trajectories: dict[int, range] = {}
@@ -167,7 +173,7 @@ class Commander:
             return self._answer(flight.disarm(force=True))
         if flight.armed:
             return None
-        return self._answer("locked by an emergency stop" if self.locked else flight.arm())
+        return self._answer("locked by an emergency stop" if self.locked else self._arm())
 
     def emergency(self) -> None:
         """Stop the motors at once; nothing is obeyed until the simulation is reset."""
@@ -242,7 +248,7 @@ class Commander:
         self._has_priority, self._levels = True, False
         write()
         if flight.state != "commanded" or flight.reference.kind != "given":
-            flight.suspend()
+            self._mission.suspend()
             flight.reference.borrow(self._given)
             flight.enter("commanded", "follows setpoints")
         return None
@@ -289,7 +295,7 @@ class Commander:
     def _begin(self, words: str, lands: bool = False) -> None:
         """A high-level command is flown from now on."""
         flight = self._flight
-        flight.suspend()
+        self._mission.suspend()
         self._write, self._lands, self._refused = None, lands, ""
         self._has_priority = False
         flight.enter("commanded", words)
@@ -301,7 +307,7 @@ class Commander:
             return None
         if flight.state == "landed":
             flight.disarm()
-        refused = None if flight.armed else flight.arm()
+        refused = None if flight.armed else self._arm()
         if refused is None:
             flight.leave_ground()
         return refused

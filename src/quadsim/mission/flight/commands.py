@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3
 from quadsim.control.parameters import PositionParams
+from quadsim.mission.flight.context import Flight
 from quadsim.mission.flight.estimate_check import ZERO
+from quadsim.mission.flight.landing import Landing
+from quadsim.mission.flight.mission_items import MissionItems
 from quadsim.mission.flight.states import STEERED, WARN
 from quadsim.mission.trajectories.course import Plan
 from quadsim.mission.trajectories.limits import excess
 from quadsim.mission.trajectories.timed import TrajectoryPoint, course_of
-
-if TYPE_CHECKING:
-    from quadsim.mission.flight.flight import FlightManager
 
 #: A command that is refused for the same reason is reported again after this, ns.
 REPORT_AGAIN_NS = 5_000_000_000
@@ -33,8 +32,11 @@ class Commands:
         refused: how many were not obeyed for what was in them.
     """
 
-    def __init__(self, flight: FlightManager, limits: PositionParams) -> None:
+    def __init__(
+        self, flight: Flight, landing: Landing, mission: MissionItems, limits: PositionParams
+    ) -> None:
         self._flight, self._limits = flight, limits
+        self._landing, self._mission = landing, mission
         self.refused = 0
         self._velocity: tuple[Vec3, float] = (ZERO, 0.0)
         self._stamp_ns = 0  # of the velocity
@@ -44,7 +46,7 @@ class Commands:
         """Fly to a pose and hover there."""
         refused = self._refusal((*p_W, yaw), p_W)
         if refused is None:
-            self._flight.suspend()
+            self._mission.suspend()
             self._flight.reference.approach(p_W, yaw)
             self._enter("guided", "flies to commanded poses")
         return refused
@@ -54,7 +56,7 @@ class Commands:
         flight = self._flight
         refused = self._refusal((*v_W, yaw_rate))
         if refused is None:
-            flight.suspend()
+            self._mission.suspend()
             self._velocity, self._stamp_ns = (v_W, yaw_rate), flight.now_ns
             self._fly_velocity()
             self._enter("velocity", "flies commanded velocities")
@@ -74,7 +76,7 @@ class Commands:
         if flight.since_s(self._stamp_ns) > failsafe.command_timeout_s:
             flight.reference.brake()
             flight.enter("hover", "the velocity commands stay away", WARN)
-            flight.landing.begin_after(failsafe.command_land_s)
+            self._landing.begin_after(failsafe.command_land_s)
 
     def trajectory(
         self, points: Sequence[TrajectoryPoint], begin_ns: int | None = None
@@ -92,7 +94,7 @@ class Commands:
         except InputError as error:
             flight.event(WARN, "trajectory refused", str(error))
             return str(error)
-        flight.suspend()
+        self._mission.suspend()
         flight.reference.join(plan, max(late_s, 0.0))
         self._enter("guided", "flies a commanded trajectory")
         return None

@@ -1,14 +1,15 @@
 """The flight manager: requests from outside, one step per tick, and what leads where.
 
-What each state does by itself is in ``states``, what ends or bends a flight in ``rules``, commands
-in ``commands``, those of a Crazyflie in ``commander``, the mission in ``mission_items``, sticks in
-``pilot``, the ways back to the mission in ``detours``, the end in ``landing``.
+The states are listed in ``states``. What all parts share is in ``context``, what ends or bends a
+flight in ``rules``, commands in ``commands``, those of a Crazyflie in ``commander``, the mission in
+``mission_items``, sticks in ``pilot``, ways back to the mission in ``detours`` and ``way_home``,
+the end in ``landing``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,47 +19,42 @@ from quadsim.base.parameters import Vec3
 from quadsim.base.records import MODE_DESCEND, MODE_IDLE, MODE_STOP
 from quadsim.control.parameters import DEFAULT_POSITION, FlightParams, PositionParams
 from quadsim.mission.flight import states
-from quadsim.mission.flight.battery import Battery
 from quadsim.mission.flight.commander import Commander
 from quadsim.mission.flight.commands import Commands
-from quadsim.mission.flight.detours import Hold, Recovery, WayHome
-from quadsim.mission.flight.estimate_check import MISSING, ZERO, EstimateCheck
+from quadsim.mission.flight.context import Flight
+from quadsim.mission.flight.detours import Hold, Recovery
+from quadsim.mission.flight.estimate_check import MISSING, ZERO
 from quadsim.mission.flight.fence import Fence, mission_fault
 from quadsim.mission.flight.landing import Landing
 from quadsim.mission.flight.mission_items import MissionItems
 from quadsim.mission.flight.pilot import Pilot
-from quadsim.mission.flight.rules import watch_over
+from quadsim.mission.flight.rules import Failsafes
 from quadsim.mission.flight.states import ERROR, OK, STATES, WARN, FlightEvent
 from quadsim.mission.flight.swaying import Swaying
+from quadsim.mission.flight.way_home import WayHome
 from quadsim.mission.formations import Gather
 from quadsim.mission.items import Goto, Item, check_order, corners, name_of
-from quadsim.mission.reference.ground import Ground
 from quadsim.mission.reference.legs import write_setpoint
-from quadsim.mission.reference.reference import Reference
 from quadsim.mission.waypoint import Waypoint
 from quadsim.world.scene.raycast_terrain import NO_TERRAIN, TerrainArrays
 
 __all__ = ["ERROR", "OK", "STATES", "WARN", "FlightEvent", "FlightManager"]
 
-#: Height of a pilot above ground that is out of reach at least, m.
-FAR_M = 5.0
 #: What the estimate of a vehicle that takes off may be corrected by before its reference moves too,
 #: m, and within which time, s.
 CORRECTED_M, CORRECTED_S = 0.3, 2.0
-#: Part of the fastest ascent with which a long climb leaves the ground.
-LIFT_SHARE = 0.33
 #: Time within which estimators start: until then a missing one is no event.
 START_NS = 10_000_000_000
 
 
-class FlightManager:
+class FlightManager(Flight):
     """Decides what the vehicle does next; one call of :meth:`step` per tick, 50 times a second.
 
     Requests (:meth:`arm` and so on) return None when they are obeyed, else the reason of their
     refusal. Times are of the clock that :meth:`step` is given. ``command_pose``,
     ``command_velocity`` and ``command_trajectory`` are those of :class:`Commands`; ``take_off``,
     ``assist``, ``fly_manually`` and ``take_sticks`` of :class:`Pilot`; ``take_range`` is the
-    ground's.
+    ground's. Each part acts on the flight's record and on the parts below it.
 
     Args:
         params: how the vehicle takes off, moves and lands, and its failsafes.
@@ -69,12 +65,6 @@ class FlightManager:
             places are flown to with or without a leg.
 
     Attributes:
-        ground: the ground beneath, where something is held above it.
-        state: one of STATES.
-        armed: whether the motors turn.
-        flying: whether the vehicle is, or should be, in the air.
-        reason: why it is in a failsafe or was stopped; empty otherwise.
-        finished: the motors have stopped after a flight.
         refused: why it was last not armed.
         goes_along: somebody else flies the vehicle, who does not know the setpoint.
     """
@@ -88,56 +78,67 @@ class FlightManager:
         position: PositionParams = DEFAULT_POSITION,
     ) -> None:
         check_order(items, "the mission")
-        self.params, self._items = params, tuple(items)
-        self.estimate = EstimateCheck(params)
-        self.ground = Ground(params, terrain, flat_m)
-        goals = position.navigation != "trajectory"
-        self.reference = Reference(params, self.estimate, self.ground, goals)
-        self.battery = Battery(params.failsafe)
-        self.commands: Commands = Commands(self, position)
-        self.commander: Commander = Commander(self, position)
+        super().__init__(params, terrain, flat_m, position.navigation != "trajectory")
+        self._items = tuple(items)
+        self.landing = Landing(self)
+        self.way_home = WayHome(self, self.landing)
+        self.mission = MissionItems(self, self._items, self.landing, self.way_home)
+        self.hold = Hold(self, self.landing, self.way_home, self.mission)
+        self.recovery = Recovery(self, self.landing, self.way_home, self.mission)
+        self.pilot = Pilot(self, self.landing, self.mission)
+        self.commands = Commands(self, self.landing, self.mission, position)
+        self.commander = Commander(self, self.mission, position, self.arm)
+        self._swaying = Swaying(self, self.landing)
+        self._failsafes = Failsafes(
+            self, self.landing, self.way_home, self.mission, self.hold, self.recovery
+        )
+        self.take_off, self.assist = self.pilot.take_off, self.pilot.assist
+        self.fly_manually, self.take_sticks = self.pilot.fly_manually, self.pilot.take_sticks
         self.command_pose, self.command_velocity = self.commands.pose, self.commands.velocity
         self.command_trajectory, self.take_range = self.commands.trajectory, self.ground.take
         if any(getattr(item, "height", "") == "above_ground" for item in items):
             self.ground.use()
-        self.state = "disarmed"
-        self.armed = self.flying = self.goes_along = False
-        self.now_ns = self.entered_ns = 0
-        self.thrust = 0.0
-        self._events: list[FlightEvent] = []
-        self._arming_refused = self.refused = self._entered_as = ""
+        self.goes_along = False
+        self._arming_refused = self.refused = ""
         self._rejected: Sequence[str] = ()
         self._repeating: Sequence[str] = ()
-        self._begin()
+        self._forget()
+        #: What each state does by itself.
+        self._ticks: dict[str, Callable[[], None]] = {
+            "armed": self._spool_up,
+            "takeoff": self._take_off,
+            "mission": self.mission.tick,
+            "hover": self._hover,
+            "guided": self._come_to_rest,
+            "velocity": self.commands.velocity_tick,
+            "commanded": self.commander.tick,
+            "returning": self.way_home.tick,
+            "hold": self.hold.tick,
+            "assisted": self.pilot.assisted_tick,
+            "manual": self.pilot.manual_tick,
+            "recovery": self.recovery.tick,
+            "failsafe_return": self.way_home.tick,
+            "landing": self.landing.tick,
+            "failsafe_landing": self.landing.failsafe_tick,
+            "landed": self._spool_down,
+        }
 
-    def _begin(self) -> None:
-        """Forget the last flight; the fence is about here."""
-        self.reason, self.finished = "", False
-        self.mission: MissionItems = MissionItems(self, self._items)
-        self.pilot: Pilot = Pilot(self)
-        self.take_off, self.assist = self.pilot.take_off, self.pilot.assist
-        self.fly_manually, self.take_sticks = self.pilot.fly_manually, self.pilot.take_sticks
-        self.landing: Landing = Landing(self)
-        self.way_home: WayHome = WayHome(self)
-        self.hold: Hold = Hold(self)
-        self._swaying = Swaying(self)
-        self.recovery: Recovery = Recovery(self)
-        self.fence = Fence(self.params.fence, self.estimate.p_W)
-        self.battery.begin()
-        self.takeoff_ns = self.looked_ns = 0
+    def _forget(self) -> None:
+        """Forget the last flight."""
+        self.clear()
+        for part in (self.landing, self.mission, self._swaying, self._failsafes):
+            part.reset()
+        self.way_home.places, self.pilot.lifts = [], False
         self._rising: tuple[int, Vec3, Vec3] | None = None  # stamp, position and velocity
         self._corrected_W = ZERO
-        self.ground_m = 0.0
-        self.home: tuple[float, float] = (0.0, 0.0)
-        self.off_ns: int | None = None  # since when the vehicle has been off course
-        self.outside = self._ground_lost = False
+        self._ground_lost = False
 
     # what it is
 
     @property
     def has_reference(self) -> bool:
         """Whether the setpoint's position is one that the vehicle is to follow."""
-        follows = self.flying and not (self.landing.blind or self.goes_along)
+        follows = self.flying and not (self.blind or self.goes_along)
         return follows and self.state not in ("velocity", "manual")
 
     @property
@@ -154,7 +155,7 @@ class FlightManager:
     @property
     def may_fly(self) -> bool:
         """Whether it stands disarmed with its mission before it, and every motor turns."""
-        return self.state == "disarmed" and not (self.finished or self.landing.crippled)
+        return self.state == "disarmed" and not (self.finished or self.crippled)
 
     @property
     def mission_done(self) -> bool:
@@ -170,7 +171,7 @@ class FlightManager:
             return f"it did not arm: {self.refused or self.reason or 'nobody asked for it'}"
         if self.state == "armed":
             return "it is armed, and nobody started a mission"
-        words = f"{self.state} for {self.since_s(self.entered_ns):.0f} s: {self._entered_as}"
+        words = f"{self.state} for {self.since_s(self.entered_ns):.0f} s: {self.entered_as}"
         if self.gathers_at is not None:
             words += ": waits for the others"
         elif self.state == "mission" and isinstance(item, Goto | Waypoint):
@@ -184,40 +185,9 @@ class FlightManager:
         """How many commands were not obeyed for what was in them."""
         return self.commands.refused
 
-    @property
-    def pulls_up(self) -> bool:
-        """Whether it is being pulled up: level, whatever the way."""
-        return self.state == "recovery" and self.reference.kind == "pull_up"
-
-    @property
-    def sink_rate_mps(self) -> float:
-        """Speed towards the ground: along a slope that is followed downhill, it is none."""
-        climbs = self.reference.above and not self.ground.lost
-        return (self.ground.climb_mps if climbs else 0.0) - self.estimate.v_W[2]
-
-    def height_m(self) -> float:
-        """Estimated height above the take-off point.
-
-        While one is held above the ground, or a pilot flies and it is known, above the ground.
-        """
-        x, y, z = self.estimate.p_W
-        if (self.reference.above or self.pilot.took_over) and self.ground.known:
-            return z - self.ground.at(x, y)[0]
-        far = self.pilot.took_over and self.ground.far
-        return max(z - self.ground_m, FAR_M) if far else z - self.ground_m
-
-    def since_s(self, stamp_ns: int) -> float:
-        """Time since a stamp."""
-        return (self.now_ns - stamp_ns) * 1e-9
-
     def waypoints(self) -> NDArray[np.float64]:
         """Corners of the mission, (K, 3) in W."""
         return np.array(corners(self._items, self.params), dtype=float).reshape(-1, 3)
-
-    def take_events(self) -> list[FlightEvent]:
-        """Events (stamp_ns, level, name, message) since the last call."""
-        events, self._events = self._events, []
-        return events
 
     def status(self) -> dict[str, str]:
         """State, item and reason as texts, for ``mission/status``."""
@@ -255,19 +225,9 @@ class FlightManager:
                 self.event(WARN, "arming refused", reason)
             return reason
         self._arming_refused = self.refused = ""
-        self._begin()
+        self._forget()
         self.reference.stand()
         self.enter("armed", "motors idle")
-        return None
-
-    def disarm(self, force: bool = False) -> str | None:
-        """Stop the motors; in the air only by force."""
-        if self.flying and not force:
-            return "in the air; land first, or force it"
-        if self.flying:
-            self.stop("disarmed by force in the air")
-        elif self.armed:
-            self.enter("disarmed", "motors stopped")
         return None
 
     def start(self) -> str | None:
@@ -291,7 +251,7 @@ class FlightManager:
             return None
         if refused := self._refusal("mission", "guided", "velocity", "returning"):
             return refused
-        self.suspend()
+        self.mission.suspend()
         self.reference.brake()
         self.enter("hover", "paused")
         return None
@@ -303,7 +263,7 @@ class FlightManager:
         """
         if refused := self._refusal(*states.STEERED):
             return refused
-        self.suspend()
+        self.mission.suspend()
         self.reference.hold(estimated=self.state == "hover")
         self.enter("hover", "here, as told")
         return None
@@ -312,7 +272,7 @@ class FlightManager:
         """Fly back above the place of take-off and land there."""
         if refused := self._refusal("mission", "hover", "guided", "velocity"):
             return refused
-        self.suspend()
+        self.mission.suspend()
         self.enter("returning", "home, as told")
         self.way_home.begin(self.params.home_height_m)
         return None
@@ -323,7 +283,7 @@ class FlightManager:
             return self.disarm()
         if not self.flying or self.state in states.LANDINGS:
             return f"not while {self.state}"
-        self.suspend()
+        self.mission.suspend()
         self.landing.begin("here, as told")
         return None
 
@@ -351,7 +311,7 @@ class FlightManager:
 
     def give_way(self, delay_ns: int) -> None:
         """Let the reference wait; who leaves its way for another vehicle is not off course."""
-        self.off_ns = None
+        self._failsafes.forgive()
         self.reference.fall_behind(delay_ns)
 
     def source_changed(self) -> None:
@@ -377,55 +337,24 @@ class FlightManager:
         level = "gyroscope" in begun
         if self.state == "armed":
             self.enter("disarmed", reason, WARN)
-        elif self.flying and not self.landing.blind and (level or "accelerometer" in begun):
-            self.suspend()
+        elif self.flying and not self.blind and (level or "accelerometer" in begun):
+            self.mission.suspend()
             self.landing.fail(reason, blind=level)
 
     def motor_lost(self, index: int) -> None:
         """Land here: a motor (from 0) gives no thrust any more."""
         reason = f"motor {index} is lost"
-        self.landing.crippled = True
+        self.crippled = True
         if self.state == "armed":
             self.reason = reason
             self.enter("disarmed", reason, ERROR)
         elif self.state == "failsafe_landing":
             self.event(ERROR, "motor lost", reason)
         elif self.flying:
-            self.suspend()
+            self.mission.suspend()
             self.landing.fail(reason, placed=self.state != "hold")
 
     # what leads where
-
-    def event(self, level: int, name: str, message: str) -> None:
-        """Keep an event."""
-        self._events.append((self.now_ns, level, name, message))
-
-    def enter(self, state: str, message: str, level: int = OK) -> None:
-        """Go over into a state, which is an event."""
-        motors = STATES[state].motors
-        self.state, self.armed, self.flying = state, motors != "off", motors == "on"
-        self.entered_ns, self._entered_as = self.now_ns, message
-        self.landing.light_ns = None
-        self.event(level, state, message)
-
-    def stop(self, message: str) -> None:
-        """Motors off, wherever the vehicle is."""
-        self.reason, self.finished, self.landing.blind = message, True, False
-        self.enter("stopped", message, ERROR)
-
-    def suspend(self) -> None:
-        """Drop what was to come; the mission remembers how far it was flown."""
-        self.landing.at_ns = None
-        if self.state == "mission":
-            self.mission.suspend()
-
-    def leave_ground(self) -> None:
-        """Take note of where it stands: heights count from here, and home is here."""
-        p_W = self.estimate.p_W
-        self.takeoff_ns, self.home = self.now_ns, p_W[:2]
-        self.ground_m = p_W[2]
-        self.ground.set_level(p_W[2])
-        self.reference.stand()
 
     def begin_in_air(self, odometries: Any, ground_m: float) -> None:
         """Hover where the vehicle is, which begins in the air; :meth:`start` begins the mission.
@@ -435,21 +364,13 @@ class FlightManager:
             ground_m: height in W of the ground beneath, from which heights count.
         """
         self.estimate.look(self.now_ns, odometries)
-        self._begin()
+        self._forget()
         self.leave_ground()
         self.ground_m, (x, y) = ground_m, self.home
         self.ground.set_level(ground_m)
         self.fence = Fence(self.params.fence, (x, y, ground_m))
         self.mission.started = True
         self.enter("hover", "begins in the air")
-
-    def climb(self, height_m: float, speed_mps: float = 0.0) -> None:
-        """Take off, straight up to a height above the ground here."""
-        (x, y, _), _, _, yaw, _ = self.reference.motion()
-        goal_W = (x, y, self.ground_m + height_m)
-        lift_mps = LIFT_SHARE * min(self.params.ascent_mps, speed_mps or math.inf)
-        self.reference.go(goal_W, yaw, speed_mps, lift_mps=lift_mps)
-        self.enter("takeoff", f"to {height_m:g} m")
 
     # a tick
 
@@ -469,9 +390,10 @@ class FlightManager:
             self._rise_along()
         self.reference.update()
         self._report_ground()
-        watch_over(self)
-        STATES[self.state].tick(self)
-        if self.landing.blind:
+        self._failsafes.watch_over()
+        if self.state in self._ticks:
+            self._ticks[self.state]()
+        if self.blind:
             p_W, yaw = self.estimate.p_W, self.estimate.yaw
             v_W = (0.0, 0.0, -self.params.failsafe.descent_mps)
             write_setpoint(setpoints, MODE_DESCEND, p_W, v_W, ZERO, yaw, 0.0)
@@ -481,6 +403,47 @@ class FlightManager:
         self.landing.relax(setpoints)
         if not self.flying:
             setpoints["mode"] = MODE_IDLE if self.armed else MODE_STOP
+
+    # what a state does by itself
+
+    def _spool_up(self) -> None:
+        """Take off once the rotors turn, if that was asked for."""
+        spooled = self.since_s(self.entered_ns) >= states.SPOOL_UP_S
+        if not spooled or not (self.mission.started or self.pilot.lifts):
+            return
+        self.leave_ground()
+        if self.pilot.lifts:
+            self.mission.skip_takeoff()
+            self.ground.use()
+            self.climb(self.params.assisted.takeoff_m)
+        else:
+            self.mission.begin()
+
+    def _take_off(self) -> None:
+        """Climb, to the mission's next item or to the hands of a pilot."""
+        if self.pilot.lifts:
+            self.pilot.lift_tick()
+        else:
+            self.mission.tick()
+
+    def _hover(self) -> None:
+        """Stay, and land after a while where nobody commands any more."""
+        if self.land_at_ns is not None and self.now_ns >= self.land_at_ns:
+            self.land_at_ns = None
+            self.landing.begin("no new command")
+
+    def _come_to_rest(self) -> None:
+        """Come to rest at the end of a commanded trajectory that ends in motion."""
+        if self.reference.kind == "plan" and self.reference.is_over:
+            self.reference.brake()
+
+    def _spool_down(self) -> None:
+        """Idle for a while, then stop the motors."""
+        if self.since_s(self.entered_ns) >= states.SPOOL_DOWN_S:
+            self.finished = True
+            self.enter("disarmed", "motors stopped")
+
+    # corrections and ground
 
     def _rise_along(self) -> None:
         """Let a take-off's reference follow corrections of the estimate, which are no motion.

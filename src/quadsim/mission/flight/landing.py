@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from quadsim.base.records import MODE_ATTITUDE
 from quadsim.control.parameters import GRAVITY_MPS2
+from quadsim.mission.flight.context import Flight
 from quadsim.mission.flight.estimate_check import ESTIMATE_RETURN_S
 from quadsim.mission.flight.states import ERROR, LANDINGS, WARN
-
-if TYPE_CHECKING:
-    from quadsim.mission.flight.flight import FlightManager
 
 #: Light thrust and small speed for so long are a touch-down, s.
 TOUCHDOWN_S = 0.7
@@ -44,22 +42,17 @@ class Landing:
     """How one flight comes down; the ground is felt by the vehicle's own thrust and motion alone.
 
     Attributes:
-        sink_mps: speed of the descent.
-        blind: it descends without an estimate.
         placed: there is a position to hold.
         trusted: a good estimate may be flown on again.
-        crippled: a motor is lost, so that there is no more thrust than control asks for.
-        at_ns: when a hover ends in a landing; None: it does not.
-        light_ns: since when the ground seems to carry the vehicle.
     """
 
-    def __init__(self, flight: FlightManager) -> None:
+    def __init__(self, flight: Flight) -> None:
         self._flight, self._params = flight, flight.params
-        self.sink_mps = flight.params.landing_speed_mps
-        self.blind = self.crippled = False
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the last flight."""
         self.placed = self.trusted = True
-        self.at_ns: int | None = None
-        self.light_ns: int | None = None
         self._blind_until_ns = 0
         self._sinking: deque[tuple[float, float, float]] = deque()  # time, speed up, thrust
         self._dropped_ns: int | None = None  # since when it has been let down upright
@@ -67,13 +60,13 @@ class Landing:
 
     def begin(self, message: str, speed_mps: float = 0.0) -> None:
         """Brake, then sink at a speed; 0 for the autopilot's."""
-        self.sink_mps = speed_mps or self._params.landing_speed_mps
+        self._flight.sink_mps = speed_mps or self._params.landing_speed_mps
         self._flight.reference.brake()
         self._flight.enter("landing", message)
 
     def begin_after(self, wait_s: float) -> None:
         """Land from the hover, if nobody commands anything until then."""
-        self.at_ns = self._flight.now_ns + round(wait_s * 1e9)
+        self._flight.land_at_ns = self._flight.now_ns + round(wait_s * 1e9)
 
     def fail(self, reason: str, blind: bool = False, placed: bool = True) -> None:
         """Begin a landing that nothing but its end, or force, ends.
@@ -84,12 +77,12 @@ class Landing:
             placed: whether there is a position to land at; without, the velocity is held at zero.
         """
         flight, descent_mps = self._flight, self._params.failsafe.descent_mps
-        flight.reason, self.blind, self.placed = reason, blind, placed
+        flight.reason, flight.blind, self.placed = reason, blind, placed
         if blind:
             down_s = max(flight.height_m(), 0.0) / descent_mps + BLIND_MARGIN_S
             self._blind_until_ns = flight.now_ns + round(down_s * 1e9)
         elif placed:
-            self.sink_mps = self._params.landing_speed_mps
+            self._flight.sink_mps = self._params.landing_speed_mps
             flight.reference.brake()
         else:
             flight.reference.drift(descent_mps)
@@ -99,7 +92,7 @@ class Landing:
         """Descend once the vehicle has come to rest; feel for the ground."""
         reference = self._flight.reference
         if reference.is_over:
-            reference.sink(self.sink_mps)
+            reference.sink(self._flight.sink_mps)
         if self.is_down():
             self._flight.enter("landed", "touch-down")
 
@@ -107,14 +100,14 @@ class Landing:
         """Land with what is left of the estimate; on a good one again, under position control."""
         flight, estimate = self._flight, self._flight.estimate
         back = estimate.good and estimate.good_s >= ESTIMATE_RETURN_S
-        if self.placed and not self.blind:
+        if self.placed and not flight.blind:
             self.tick()
-        elif back and self.trusted and flight.hold.is_fixed:
-            self.blind, self.placed = False, True
-            self.sink_mps = self._params.landing_speed_mps
+        elif back and self.trusted and flight.is_fixed:
+            flight.blind, self.placed = False, True
+            self._flight.sink_mps = self._params.landing_speed_mps
             flight.reference.stand()
             flight.event(WARN, "estimate is back", "the landing goes on under position control")
-        elif not self.blind:
+        elif not flight.blind:
             if self.is_down():
                 flight.enter("landed", "touch-down")
         elif flight.now_ns >= self._blind_until_ns:
@@ -125,20 +118,20 @@ class Landing:
         flight = self._flight
         light = flight.thrust < TOUCHDOWN_THRUST * GRAVITY_MPS2
         if not light or abs(flight.estimate.v_W[2]) > TOUCHDOWN_SPEED_MPS:
-            self.light_ns = None
-        elif self.light_ns is None:
-            self.light_ns = flight.now_ns
+            flight.light_ns = None
+        elif flight.light_ns is None:
+            flight.light_ns = flight.now_ns
         wait_s = TOUCHDOWN_S * (LONGER if self._is_high() else 1.0)
-        if self.light_ns is not None and flight.since_s(self.light_ns) >= wait_s:
+        if flight.light_ns is not None and flight.since_s(flight.light_ns) >= wait_s:
             return True
-        return self.crippled and self._strikes()
+        return self._flight.crippled and self._strikes()
 
     def _seems_carried(self) -> bool:
         """Whether the ground seems to carry it; well above the take-off, for a while."""
         flight = self._flight
-        if self.light_ns is None:
+        if flight.light_ns is None:
             return False
-        return not self._is_high() or flight.since_s(self.light_ns) >= TOUCHDOWN_S
+        return not self._is_high() or flight.since_s(flight.light_ns) >= TOUCHDOWN_S
 
     def _is_high(self) -> bool:
         """Whether it is well above the take-off, where the ground may be too."""
@@ -181,9 +174,9 @@ class Landing:
             return
         if self._seems_carried():
             thrust = self._flight.thrust
-        elif self.crippled and self._drops():
+        elif self._flight.crippled and self._drops():
             thrust = DROP_THRUST * GRAVITY_MPS2
-        elif not self.placed and not self.crippled and self._has_struck():
+        elif not self.placed and not self._flight.crippled and self._has_struck():
             thrust = STRUCK_THRUST * GRAVITY_MPS2
         else:
             return

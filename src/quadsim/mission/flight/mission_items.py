@@ -14,11 +14,13 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from quadsim.base.elementary import atan2, cos, sin
 from quadsim.base.parameters import Vec3
+from quadsim.mission.flight.context import Flight
+from quadsim.mission.flight.landing import Landing
 from quadsim.mission.flight.states import WARN
+from quadsim.mission.flight.way_home import WayHome
 from quadsim.mission.formations import Gather
 from quadsim.mission.items import Follow, Goto, Hover, Item, Land, Takeoff, TimedPoint, name_of
 from quadsim.mission.reference.legs import Motion
@@ -106,16 +108,13 @@ class PointsPlan:
         return p, v, a, yaw, 0.0
 
 
-if TYPE_CHECKING:
-    from quadsim.mission.flight.flight import FlightManager
-
-
 class MissionItems:
     """The mission of one flight.
 
     Args:
         flight: whose reference and state they lead.
         items: the mission.
+        landing, way_home: to which items lead.
 
     Attributes:
         index: of the present item.
@@ -124,8 +123,15 @@ class MissionItems:
         paused_s: how far timed points or a trajectory were flown before a pause.
     """
 
-    def __init__(self, flight: FlightManager, items: tuple[Item, ...]) -> None:
+    def __init__(
+        self, flight: Flight, items: tuple[Item, ...], landing: Landing, way_home: WayHome
+    ) -> None:
         self._flight, self.items = flight, items
+        self._landing, self._way_home = landing, way_home
+        self.reset()
+
+    def reset(self) -> None:
+        """Stand before the first item."""
         self.index = 0
         self.started = self.released = False
         self.paused_s = 0.0
@@ -143,18 +149,20 @@ class MissionItems:
         self.index = int(isinstance(self.item, Takeoff))
 
     def suspend(self) -> None:
-        """Remember how far timed points or a trajectory were followed."""
-        if isinstance(self.item, Follow | TrackItem):
-            self.paused_s = self._flight.reference.progress_s
+        """Drop what was to come; remember how far timed points or a trajectory were followed."""
+        flight = self._flight
+        flight.land_at_ns = None
+        if flight.state == "mission" and isinstance(self.item, Follow | TrackItem):
+            self.paused_s = flight.reference.progress_s
 
     def begin(self) -> None:
         """Set the reference for the present item, from its start or from where it was paused."""
         flight, reference, item = self._flight, self._flight.reference, self.items[self.index]
         self._begun_ns = flight.now_ns
-        flight.landing.at_ns = self._reached_ns = None
+        flight.land_at_ns = self._reached_ns = None
         self.released = False
         if isinstance(item, Land):
-            flight.landing.begin("as planned", item.speed_mps)
+            self._landing.begin("as planned", item.speed_mps)
             return
         if isinstance(item, Takeoff):
             flight.climb(item.height_m, item.speed_mps)
@@ -164,7 +172,7 @@ class MissionItems:
             above, yaw = item.height == "above_ground", self._yaw(item)
             reference.approach(item.position_W_m, yaw, item.speed_mps, acceleration_mps2, above)
         elif isinstance(item, ReturnHome):
-            flight.way_home.begin(item.height_m, item.speed_mps)
+            self._way_home.begin(item.height_m, item.speed_mps)
         elif isinstance(item, Follow):
             reference.follow(PointsPlan(item, flight.params.preview_s), self.paused_s)
         elif isinstance(item, TrackItem):
@@ -192,7 +200,7 @@ class MissionItems:
         if not self._is_done(item) or flight.state == "failsafe_landing":
             return
         if isinstance(item, Waypoint) and item.type == "land":
-            flight.landing.begin("at the last waypoint")
+            self._landing.begin("at the last waypoint")
             return
         self.paused_s = 0.0
         self.index += 1
@@ -218,8 +226,8 @@ class MissionItems:
             return True
         if not self.is_reached(item):
             return False
-        if flight.way_home.places:
-            flight.way_home.next()
+        if self._way_home.places:
+            self._way_home.next()
             return False
         if isinstance(item, Waypoint) and item.hold_s > 0.0:
             self._reached_ns = flight.now_ns
@@ -242,7 +250,7 @@ class MissionItems:
             words = f"{away_m:.2f} m short"
             if reference.over_m > flight.params.arrival_radius_m:
                 words = f"it overshot by {reference.over_m:.2f} m; its gains may not suit it (tune)"
-            flight.landing.fail(f"take-off failed, {words}")
+            self._landing.fail(f"take-off failed, {words}")
         else:
             flight.event(WARN, "not reached", f"item {self.index}, {away_m:.2f} m short")
         return True

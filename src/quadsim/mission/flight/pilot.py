@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,13 @@ from quadsim.control import assisted
 from quadsim.control.joystick import RELEASED, Sticks
 from quadsim.control.parameters import GRAVITY_MPS2
 from quadsim.control.pid import clamp
+from quadsim.mission.flight.context import Flight
 from quadsim.mission.flight.estimate_check import ZERO
+from quadsim.mission.flight.landing import Landing
+from quadsim.mission.flight.mission_items import MissionItems
 from quadsim.mission.flight.states import OK, STEERED, WARN
 from quadsim.mission.reference.legs import write_setpoint
 from quadsim.mission.reference.reference import YAW_ACCELERATION_RADPS2
-
-if TYPE_CHECKING:
-    from quadsim.mission.flight.flight import FlightManager
 
 #: Longest tick that the reference is advanced by, s.
 MOST_TICK_S = 0.1
@@ -32,18 +32,18 @@ class Pilot:
 
     Args:
         flight: whose state and reference they lead.
+        landing, mission: which they interrupt.
 
     Attributes:
         lifts: takes off without a mission.
-        took_over: since the sticks did, heights count from the ground beneath.
     """
 
-    def __init__(self, flight: FlightManager) -> None:
-        self._flight = flight
+    def __init__(self, flight: Flight, landing: Landing, mission: MissionItems) -> None:
+        self._flight, self._landing, self._mission = flight, landing, mission
         self._assisteds: Any = assisted.new_assisted()
         self._params = np.array([pack(flight.params.assisted)])
         self._given: NDArray[np.record] = np.zeros(1, SETPOINT)
-        self.lifts = self.took_over = False
+        self.lifts = False
         self._stick_ns = 0  # when sticks were last heard
         self._stepped_ns = 0
         self._resting = ""  # why it is to come to rest and hover; empty: it is not
@@ -75,7 +75,7 @@ class Pilot:
             return "manual flight is not allowed (flight.manual.allowed)"
         if flight.state not in (*STEERED, "assisted"):
             return f"not while {flight.state}"
-        flight.suspend()
+        self._mission.suspend()
         self._attitude = (0.0, 0.0, 0.0, GRAVITY_MPS2)
         self._stick_ns = flight.now_ns
         flight.reference.borrow(self._given)
@@ -111,7 +111,7 @@ class Pilot:
         moved = any(request)
         if flight.state != "assisted":
             if not moved:
-                flight.landing.at_ns = None  # somebody is there again
+                flight.land_at_ns = None  # somebody is there again
                 return None
             self._begin("a stick was moved")
         up_mps = clamp(up_mps, -limits.climb_mps, limits.climb_mps)
@@ -155,14 +155,14 @@ class Pilot:
 
     def _begin(self, why: str) -> None:
         flight = self._flight
-        flight.suspend()
+        self._mission.suspend()
         flight.ground.use()
         assisted.begin_assisted(self._assisteds, *flight.reference.motion())
         assisted.write_assisted(self._assisteds, self._given)
         flight.reference.borrow(self._given)
         self._stick_ns = self._stepped_ns = flight.now_ns
         self._resting, self._lost, self._wish = "", False, RELEASED
-        self.took_over, flight.recovery.count = True, 0
+        flight.took_over, flight.recoveries = True, 0
         flight.enter("assisted", why)
 
     def _below(self) -> assisted.Ground:
@@ -214,7 +214,7 @@ class Pilot:
             flight.reference.brake()
             flight.enter("hover", self._resting, WARN if self._lost else OK)
             if self._lost:
-                flight.landing.begin_after(params.failsafe.command_land_s)
+                self._landing.begin_after(params.failsafe.command_land_s)
 
     # manual
 
@@ -231,7 +231,7 @@ class Pilot:
             self._begin("no message from the sticks")
             self._stick_ns = stick_ns
             self.assisted_tick()
-        elif flight.landing.is_down():
+        elif self._landing.is_down():
             flight.enter("landed", "touch-down")
 
     # take-off
@@ -239,7 +239,7 @@ class Pilot:
     def lift_tick(self) -> None:
         """Take over at the end of a take-off without a mission."""
         flight = self._flight
-        if flight.reference.is_over and flight.mission.is_reached(None):
+        if flight.reference.is_over and self._mission.is_reached(None):
             self.lifts = False
             if flight.state == "takeoff":
                 self._begin("in the air")

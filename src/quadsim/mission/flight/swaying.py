@@ -9,14 +9,13 @@ both (:mod:`quadsim.estimation.eskf.heading`).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quadsim.base.elementary import cos
 from quadsim.base.records import MODE_ATTITUDE
+from quadsim.mission.flight.context import Flight
+from quadsim.mission.flight.landing import Landing
 from quadsim.mission.flight.states import OK, WARN
-
-if TYPE_CHECKING:
-    from quadsim.mission.flight.flight import FlightManager
 
 #: Deviation of the heading beyond which it is lost, rad: position control drives away.
 LOST_RAD = 0.5 * math.pi
@@ -36,17 +35,21 @@ UNSWAYED = ("manual", "recovery")
 class Swaying:
     """The sway, from when the heading is lost to when it is found."""
 
-    def __init__(self, flight: FlightManager) -> None:
-        self._flight = flight
+    def __init__(self, flight: Flight, landing: Landing) -> None:
+        self._flight, self._landing = flight, landing
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the last flight."""
         self._begun_ns: int | None = None
         self._last_ns = 0
         self._height_m = self._thrust = 0.0
 
     def write(self, setpoints: Any) -> None:
         """Sway instead of what was written, while the heading is lost; in vain, land."""
-        flight, landing = self._flight, self._flight.landing
+        flight, landing = self._flight, self._landing
         lost = flight.estimate.yaw_sigma.item() > LOST_RAD
-        if not lost or not flight.flying or landing.blind or flight.state in UNSWAYED:
+        if not lost or not flight.flying or flight.blind or flight.state in UNSWAYED:
             if self._begun_ns is not None and not lost:
                 words = f"after {flight.since_s(self._begun_ns):.1f} s"
                 flight.event(OK, "heading found", words)
