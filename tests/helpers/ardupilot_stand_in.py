@@ -147,6 +147,18 @@ class StandIn:
         need(0.0 <= late < 0.05, f"a pose that is {late} s old")
         self.fixes += 1
 
+    def take_optical_flow(self, m):
+        """Flows by MAVLink's definition: forward is up about y, to the right down about x."""
+        need(m.flow_x == m.flow_y == 0 and m.quality > 0 and m.ground_distance < 0, "rates alone")
+        R, v, w = (self.state[key] for key in ("quaternion", "velocity", "imu"))
+        R, w = matrix(R), w["gyro"]
+        forward, right = (sum(R[i][k] * v[i] for i in range(3)) for k in range(2))
+        height = max(self.home[2] - self.state["position"][2], 0.1) / R[2][2]
+        if height > 1.0:
+            off = (m.flow_rate_x - w[0] + right / height, m.flow_rate_y - w[1] - forward / height)
+            need(max(map(abs, off)) < 0.5, f"flow {m.flow_rate_x, m.flow_rate_y} is {off} off")
+        self.fixes += 1
+
     def take_command_long(self, message):
         need((message.target_system, message.target_component) == (self.mav.srcSystem, 1), "target")
         command, result = message.command, 0
@@ -296,8 +308,11 @@ if __name__ == "__main__":
     said = dict(map(str.split, Path(given.defaults).read_text().partition("#")[0].splitlines()))
     need(int(said["GUID_OPTIONS"]) & 8, "a thrust is to be one")
     seen = {key: said.get(key) for key in ("VISO_TYPE", "EK3_SRC1_POSXY", "EK3_SRC1_YAW")}
+    by_flow = said.get("FLOW_TYPE") == "5" and said.get("EK3_SRC1_VELXY") == "5"
     need(
-        said["GPS1_TYPE"] == "14" or (said["GPS1_TYPE"], *seen.values()) == ("0", "1", "6", "6"),
+        said["GPS1_TYPE"] == "14"
+        or by_flow
+        or (said["GPS1_TYPE"], *seen.values()) == ("0", "1", "6", "6"),
         f"our receiver, or motion capture: {said}",
     )
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):

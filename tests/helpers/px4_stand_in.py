@@ -138,7 +138,7 @@ class StandIn:
         self.udp_mav = mavlink.MAVLink(None, instance + 1, 1)
         self.copter, self.estimator = Copter(), Estimator()
         self.time_us, self.mode, self.fixes, self.count, self.targets = 0, (0, 0), 0, 0, 0
-        self.rates, self.sent = {}, {}
+        self.rates, self.sent, self.range, self.flows = {}, {}, 0.0, 0
         self.seen, self.seen_yaw, self.seen_us = 0, None, 0
         self.by_poses = {key: os.environ.get(f"PX4_PARAM_{key}") for key in EXTERNAL}
 
@@ -250,6 +250,46 @@ class StandIn:
             need(math.dist((m.x, m.y, m.z), e.p) < 1.0, f"place {m.x, m.y, m.z}, {e.p}")
         self.fixes += 1
         e.see(m)
+
+    def udp_odometry(self, m):
+        need((m.frame_id, m.child_frame_id, m.estimator_type) == (20, 12, 3), "frames of a VIO")
+        need(math.isnan(m.vx) and m.reset_counter == 0, "no velocity, no reset")
+        w, x, y, z = m.q
+        roll, pitch = (
+            math.atan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y)),
+            math.asin(2 * (w * y - x * z)),
+        )
+        m.roll, m.pitch, m.yaw = (
+            roll,
+            pitch,
+            math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)),
+        )
+        m.usec, m.covariance = m.time_usec, m.pose_covariance
+        self.udp_vision_position_estimate(m)
+
+    def take_hil_optical_flow(self, m):
+        need(0 <= self.time_us - m.time_usec < 100_000 and m.integration_time_us > 0, "times")
+        need(m.distance < 0 and m.temperature == 0, "flow alone")
+        e, dt = self.estimator, m.integration_time_us * 1e-6
+        R = matrix(e.q)
+        forward, right = (sum(R[i][k] * e.v[i] for i in range(3)) for k in range(2))
+        if m.quality > 0 and self.range > 1.0:
+            x, y = (
+                m.integrated_x / dt + right / self.range,
+                m.integrated_y / dt - forward / self.range,
+            )
+            need(max(abs(x - e.w[0]), abs(y - e.w[1])) < 0.5, f"flow {x, y}")
+        self.flows += 1
+
+    def take_distance_sensor(self, m):
+        need(m.orientation == mavlink.MAV_SENSOR_ROTATION_PITCH_270, "looks down")
+        need(m.min_distance < m.max_distance and m.type == 2, "limits")
+        if m.signal_quality == 100:
+            self.range = 0.01 * m.current_distance
+            height = -self.estimator.p[2] / max(0.5, matrix(self.estimator.q)[2][2])
+            need(abs(self.range - height) < 1.0, f"range {self.range}, height {height}")
+        else:
+            need(m.signal_quality == 1 and m.covariance == 255, "no signal")
 
     def udp_command_long(self, m):
         if m.command == mavlink.MAV_CMD_SET_MESSAGE_INTERVAL:

@@ -3,12 +3,15 @@
 libraries/SITL/SIM_JSON.h and .cpp: the firmware sends servos to UDP 9002 (magic 18458, rate, count
 of frames, 16 PWM) and waits for a line of JSON, NED and FRD. It then computes a step as long as the
 time stamps are apart. Gyroscope and accelerometer are ours, with all their errors, and the fixes of
-our receiver go in by GPS_INPUT (GPS1_TYPE 14). Barometer and compass cannot be given: the firmware
-makes them of the true pose, as its SIM_BARO and SIM_MAG parameters say.
+our receiver go in by GPS_INPUT (GPS1_TYPE 14), flows by OPTICAL_FLOW (FLOW_TYPE 5: its rates, in
+rad/s, since 4.6), an odometry's poses by VISION_POSITION_ESTIMATE (VISO_TYPE 1). Barometer and
+compass cannot be given: the firmware makes them of the true pose, as its SIM_BARO and SIM_MAG
+parameters say.
 """
 
 from __future__ import annotations
 
+import math
 import struct
 import time
 from collections.abc import Mapping, Sequence
@@ -21,6 +24,7 @@ from quadsim.firmware import mavlink
 from quadsim.firmware.axes import FRAMES, Rotor, attitude_out, degrees_e7, flipped, swapped
 from quadsim.firmware.bridge import Craft
 from quadsim.firmware.companion import ARDUPILOT, Companion
+from quadsim.firmware.seeing import ardupilot_sources, new_flow
 from quadsim.firmware.transport import Process, TcpStream, UdpPort, explained, fail, refuse_taken
 from quadsim.firmware.upload import Upload, steps_of
 from quadsim.geometry.rotation import yaw_of
@@ -39,12 +43,6 @@ START_TIME = "--start-time=1700000000"
 WEEK = 2300  # of GPS time; any
 #: Bit 3 of GUID_OPTIONS: the thrust of an attitude is one, not a climb rate.
 THRUST_IS_THRUST = 8
-#: Without a receiver it flies on poses of motion capture: ExternalNav for all but velocities.
-EXTERNAL_NAV = {
-    "GPS1_TYPE": 0, "VISO_TYPE": 1, "VISO_POS_M_NSE": 0.05, "VISO_YAW_M_NSE": 0.05,
-    "EK3_SRC1_POSXY": 6, "EK3_SRC1_VELXY": 0, "EK3_SRC1_POSZ": 6, "EK3_SRC1_VELZ": 0,
-    "EK3_SRC1_YAW": 6,
-}  # fmt: skip
 #: What a fix does not have is ignored: nothing but the heading (GPS_INPUT_IGNORE_FLAGS: none).
 IGNORE_NOTHING = 0
 
@@ -53,8 +51,9 @@ def json_line(
     stamp_ns: int, f_frd: Sequence[float], w_frd: Sequence[float], place: Sequence[float],
     q: Sequence[float], speed: Sequence[float], range_m: float | None,
 ) -> bytes:  # fmt: skip
-    """What the firmware takes: SI, FRD in NED, quaternion w first."""
-    ranged = "" if range_m is None else f',"rng_1":{range_m:.4f}'
+    """What the firmware takes: SI, FRD in NED, quaternion w first; NaN: nothing in range."""
+    seen = range_m is not None and math.isfinite(range_m)
+    ranged = "" if range_m is None else f',"rng_1":{range_m:.4f}' if seen else ',"rng_1":NaN'
     return (
         f'\n{{"timestamp":{stamp_ns * 1e-9:.9f},"imu":{{'
         f'"gyro":[{w_frd[0]:.9g}, {w_frd[1]:.9g}, {w_frd[2]:.9g}],'
@@ -143,16 +142,17 @@ class ArduPilot:
         airframe = self._craft.airframe
         top_N = self._motors * airframe.thrust_coefficient_N_s2 * airframe.rotor_speed_max_radps**2
         hover = min(max(9.80665 * airframe.mass_kg / top_N, 0.13), 0.68)
-        loop_hz = int(min(max(self._craft.imu_hz / GYROS_A_LOOP, 50.0), 400.0))
-        lines = {
+        sensors = self._craft.sensors
+        loop_hz = int(min(max(sensors["imu"].rate_hz / GYROS_A_LOOP, 50.0), 400.0))
+        fix_latency_s = sensors["gnss"].latency_s if "gnss" in sensors else 0.0
+        lines: dict[str, float] = {
             "FRAME_CLASS": FRAME_CLASSES[self._motors], "FRAME_TYPE": 1, "GPS1_TYPE": 14,
             "MOT_THST_EXPO": 1, "MOT_THST_HOVER": round(hover, 3), "INS_GYR_CAL": 1,
             "LOG_BACKEND_TYPE": 0, "FS_GCS_ENABLE": 0, "SCHED_LOOP_RATE": loop_hz,
             "GUID_OPTIONS": THRUST_IS_THRUST,
-            "GPS1_DELAY_MS": max(1, round(1000.0 * self._craft.fix_latency_s)),
+            "GPS1_DELAY_MS": max(1, round(1000.0 * fix_latency_s)),
         }  # fmt: skip
-        if not self._craft.has_gnss:
-            lines |= EXTERNAL_NAV
+        lines |= ardupilot_sources(sensors)
         text = "".join(f"{name} {value}\n" for name, value in lines.items())
         if self._parameters is not None:
             text += self._parameters.read_text(encoding="utf-8")
@@ -173,9 +173,15 @@ class ArduPilot:
         fix = devices.take("gnss")
         if fix is not None:
             self._send_fix(fix[0])
-        range_m = devices.value("rangefinder", "range_m")
-        if range_m is not None:
-            self._range_m = range_m
+        reading = devices.fresh("rangefinder")
+        if reading is not None:
+            self._range_m = float(reading["range_m"][0])
+        flow = new_flow(devices)
+        if flow is not None:
+            still = (0, 0, 0.0, 0.0)  # pixels, and metres that no sensor here compensates
+            self._port.send(
+                "optical_flow", flow.stamp_us, 0, *still, flow.quality, -1.0, *flow.rates_radps()
+            )
         self._companion.step(now_ns)
         line = json_line(
             now_ns, flipped(f_B), flipped(w_B), swapped(craft.p_W.tolist()),

@@ -48,8 +48,9 @@ class Devices:
 
     def __init__(self, loop: ClosedLoop) -> None:
         sensors = loop.scenario.sensors
-        self.kinds = tuple(sensors)
-        self._samples = {kind: loop.devices[kind]["sample"] for kind in sensors}
+        self._samples: dict[str, NDArray[np.record]] = {
+            kind: loop.devices[kind]["sample"] for kind in sensors
+        }
         self._stamps = {kind: sample["stamp_ns"] for kind, sample in self._samples.items()}
         self._values = {kind: sample["values"][0] for kind, sample in self._samples.items()}
         self._taken = dict.fromkeys(sensors, 0)
@@ -62,28 +63,34 @@ class Devices:
         self._f_S, self._w_S = imu["f_S"][0], imu["w_S"][0]
         self._imu: tuple[Vec3, Vec3] = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
 
-    def take(self, kind: str) -> NDArray[np.record] | None:
-        """(1,) newest sample of a device, if it is whole and was not taken before."""
+    def fresh(self, kind: str) -> NDArray[np.record] | None:
+        """(1,) newest sample of a device, if it was not taken before."""
         if kind not in self._stamps:
             return None
         stamp_ns = self._stamps[kind].item()
         if stamp_ns == self._taken[kind]:
             return None
         self._taken[kind] = stamp_ns
-        return self._samples[kind] if math.isfinite(sum(self._values[kind].tolist())) else None
+        return self._samples[kind]
+
+    def take(self, kind: str) -> NDArray[np.record] | None:
+        """(1,) likewise, if it is whole."""
+        sample = self.fresh(kind)
+        whole = sample is not None and math.isfinite(sum(self._values[kind].tolist()))
+        return sample if whole else None
 
     def imu(self) -> tuple[Vec3, Vec3]:
         """Newest specific force, m/s^2, and rate, rad/s, in B; held while there is no new one."""
         if self.take("imu") is not None:
-            self._imu = self._turned("imu", self._f_S), self._turned("imu", self._w_S)
+            self._imu = self.turned("imu", self._f_S), self.turned("imu", self._w_S)
         return self._imu
 
     def vector_B(self, kind: str, name: str) -> Vec3 | None:
         """A new vector of a device in B, such as a field in T."""
         sample = self.take(kind)
-        return None if sample is None else self._turned(kind, sample[name][0])
+        return None if sample is None else self.turned(kind, sample[name][0])
 
-    def _turned(self, kind: str, vector: NDArray[np.float64]) -> Vec3:
+    def turned(self, kind: str, vector: NDArray[np.float64]) -> Vec3:
         """A vector out of a device's axes into B."""
         x, y, z = vector.tolist()
         return _rotate(self._mounts[kind], (x, y, z))
@@ -107,8 +114,7 @@ class Craft:
         datum: origin of the world.
         setpoints, commands, odometries: (1,) records of the flight: wish of the mission, of the
             position loop, and what both are decided on.
-        imu_hz, fix_latency_s: rate of the IMU, latency of the receiver.
-        has_gnss: whether it carries a receiver.
+        sensors: parameters of its devices by their kinds.
         strays: what came to the firmware's ports from others.
         poses: (stamp, p_W, q_WB) of a motion capture that the firmware was not sent yet.
         thrust: attitude or rates with a thrust that go out in place of a wanted velocity; None:
@@ -129,15 +135,12 @@ class Craft:
         self.setpoints, self.commands = states["setpoint"], states["command"]
         self.odometries, truth = states["odometry"], states["truth"][:, 0]
         self.p_W, self.v_W, self.q_WB = truth["p_W"][0], truth["v_W"][0], truth["q_WB"][0]
-        gnss = loop.scenario.sensors.get("gnss")
-        self.has_gnss = gnss is not None
-        self.fix_latency_s = gnss.latency_s if gnss is not None else 0.0
+        self.sensors: Mapping[str, Any] = loop.scenario.sensors
         self.strays = Strays()
         self.poses: list[tuple[int, Vec3, Quat]] = []
         self.thrust: ThrustTarget | None = None
         self.takes_thrust = False
         self._heading = TurningHeading()
-        self.imu_hz: float = loop.scenario.imu.rate_hz
 
     def tell(self, now_ns: int, words: str, warns: bool = False) -> None:
         """Keep what the firmware says as an event."""

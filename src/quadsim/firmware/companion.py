@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from quadsim.base.compiled import plain
 from quadsim.base.errors import FlightError
 from quadsim.base.parameters import Vec3
@@ -17,6 +19,7 @@ from quadsim.base.records import MODE_ATTITUDE, MODE_POSITION, MODE_VELOCITY
 from quadsim.firmware.axes import attitude_in, attitude_out, degrees_e7, flipped, swapped
 from quadsim.firmware.bridge import ODOMETRY_NS, Craft, state_sigmas
 from quadsim.firmware.mavlink import Message, Port
+from quadsim.firmware.seeing import UNKNOWN, pose_covariance
 from quadsim.firmware.targets import TargetSender, Throttle
 from quadsim.firmware.upload import Upload
 from quadsim.geometry.rotation import Quat, to_euler
@@ -32,8 +35,6 @@ SEEN_SIGMAS = (0.03, 0.1, 0.02)
 #: So far it may be from the reference before that waits, in height, m.
 APART_M = 0.2
 FORCE = 21196.0  # of MAV_CMD_COMPONENT_ARM_DISARM
-#: A covariance that is not stated: the receiver has a parameter for it.
-UNKNOWN = (math.nan,) + (0.0,) * 20
 MODE_NUMBERED, ARMED = 1, 128  # MAV_MODE_FLAG
 ACCEPTED = 0
 AUTOPILOT_ID = 1  # MAV_COMP_ID_AUTOPILOT1: others on board say heartbeats and poses, too
@@ -98,8 +99,8 @@ class Companion:
         self._boot_ns: int | None = None  # of its clock at our zero
         self._told_ns = 0
         self._asks: dict[int, int] = {}
-        self._taken_off = self._left = False
-        self._ticks_ns = 0
+        self._taken_off = self._left = self._lost_track = False
+        self._ticks_ns = self._resets = 0
 
     def step(self, now_ns: int) -> None:
         """Take what has arrived; at each tick command, and tell where the vehicle is."""
@@ -108,6 +109,9 @@ class Companion:
         for pose in self._craft.poses:
             self._send_pose(*pose)
         self._craft.poses.clear()
+        odometry = self._craft.devices.fresh("visual_odometry")
+        if odometry is not None:
+            self._send_odometry(odometry[0])
         if now_ns >= self._told_ns:
             self._told_ns = now_ns + ODOMETRY_NS
             self._tell(now_ns)
@@ -183,7 +187,8 @@ class Companion:
             return
         p_W = [o + p + late_s * v for o, p, v in zip(self._origin_W, place, v_W, strict=True)]  # type: ignore[arg-type]
         self._craft.tell_odometry(now_ns, p_W, v_W, *self._turn)
-        sigmas = SIGMAS if self._craft.has_gnss else SEEN_SIGMAS
+        counted = {"gnss", "optical_flow"} & self._craft.sensors.keys()
+        sigmas = SIGMAS if counted else SEEN_SIGMAS
         state_sigmas(self._craft.odometries, *sigmas)
 
     # what it is told
@@ -199,6 +204,34 @@ class Companion:
             self._port.send("vision_position_estimate", stamp_us, *place, *angles, UNKNOWN)
         else:
             self._port.send("att_pos_mocap", stamp_ns // 1000, q, *place)
+
+    def _send_odometry(self, sample: np.record) -> None:
+        """Send a pose in a frame of its own, with its deviations; where track is lost, none.
+
+        PX4 takes it as ODOMETRY of MAV_FRAME_LOCAL_FRD without velocities, ArduPilot as
+        VISION_POSITION_ESTIMATE: of an ODOMETRY it would take velocities, too. The count of resets
+        goes on where track is found again, which no filter may take for motion.
+        """
+        names, q_FB = self._port.messages, tuple(sample["q_FB"].tolist())
+        p_F, stamp_us = sample["p_F"].tolist(), int(sample["stamp_ns"]) // 1000
+        if not math.isfinite(sum(p_F)):
+            self._lost_track = True
+            return
+        self._resets = (self._resets + self._lost_track) % 256
+        self._lost_track = False
+        place, q, variances = swapped(p_F), attitude_out(q_FB), sample["variances"].tolist()
+        covariance = pose_covariance(variances)
+        if self._ways is PX4:
+            frames = names.MAV_FRAME_LOCAL_FRD, names.MAV_FRAME_BODY_FRD
+            self._port.send(
+                "odometry", stamp_us, *frames, *place, q, *(math.nan,) * 6, covariance, UNKNOWN,
+                self._resets, names.MAV_ESTIMATOR_TYPE_VIO, 0,
+            )  # fmt: skip
+        else:
+            angles = plain(to_euler)(q)
+            self._port.send(
+                "vision_position_estimate", stamp_us, *place, *angles, covariance, self._resets
+            )
 
     def _due(self, what: int, now_ns: int, period_ns: int = SECOND_NS // 2) -> bool:
         """Whether something is asked for anew."""
@@ -321,7 +354,7 @@ class Companion:
         ):
             self._long(names.MAV_CMD_SET_MESSAGE_INTERVAL, number, 1e6 / rate_hz)
         if self._origin_W is None:
-            if not self._craft.has_gnss:  # nothing else tells it where motion capture's zero is
+            if "gnss" not in self._craft.sensors:  # nothing else tells it where its zero is
                 datum = self._craft.datum
                 place = degrees_e7(datum.latitude_deg), degrees_e7(datum.longitude_deg)
                 height_mm = round(1000.0 * datum.height_m)

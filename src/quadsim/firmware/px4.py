@@ -5,6 +5,8 @@ takes HIL_SENSOR (its clock is ``time_usec``) and HIL_GPS, and answers with HIL_
 whose flag 1 says that it waits for the next HIL_SENSOR. Missions go by its MAVLink for companions,
 UDP 14540. On a board both share a serial port or a UDP port, and the wall clock is kept.
 
+Flows go in by HIL_OPTICAL_FLOW, ranges by DISTANCE_SENSOR, an odometry's poses by ODOMETRY.
+
 It takes a barometer only with pressure, altitude and temperature, and reads ``eph`` and ``epv`` as
 the accuracy in cm.
 """
@@ -26,6 +28,7 @@ from quadsim.firmware.axes import FRAMES, Rotor, degrees_e7, flipped, swapped
 from quadsim.firmware.betaflight import pressure_height_m
 from quadsim.firmware.bridge import Craft
 from quadsim.firmware.companion import ARMED, PX4, Companion
+from quadsim.firmware.seeing import new_distance, new_flow, px4_sources
 from quadsim.firmware.transport import (
     HOST,
     ByteStream,
@@ -50,12 +53,6 @@ START_S, ANSWER_S = 30.0, 5.0
 #: HIL_SENSOR a second, at most; PX4 is made for 250.
 SENSOR_HZ = 250.0
 TEMPERATURE_C = 15.0
-#: Without a receiver it flies on poses of motion capture. Its start script (rcS) sets parameters by
-#: such variables of the environment. EKF2_EV_CTRL: places, heights and yaw.
-EXTERNAL_VISION = {
-    "PX4_PARAM_EKF2_EV_CTRL": "11", "PX4_PARAM_EKF2_HGT_REF": "3", "PX4_PARAM_EKF2_GPS_CTRL": "0",
-    "PX4_PARAM_SYS_HAS_GPS": "0", "PX4_PARAM_SYS_HAS_MAG": "0", "PX4_PARAM_EKF2_MAG_TYPE": "5",
-}  # fmt: skip
 
 
 def board_stream(port: str, strays: Strays) -> ByteStream:
@@ -127,7 +124,7 @@ class Px4:
         self._craft = craft
         self._motors = len(craft.airframe.rotor_directions)
         self._throttles = (0.0,) * self._motors
-        self._period_ns = round(1e9 / min(SENSOR_HZ, craft.imu_hz))
+        self._period_ns = round(1e9 / min(SENSOR_HZ, craft.sensors["imu"].rate_hz))
         if self._board:
             if craft.index > 0:
                 raise InputError("px4: one board flies one vehicle")
@@ -159,8 +156,8 @@ class Px4:
         arguments = ["-i", index, "-d"]
         if self._parameters is not None:
             arguments += ["-s", str(self._parameters.resolve())]
-        environment = {} if self._craft.has_gnss else EXTERNAL_VISION
-        self._process = Process(self._executable, arguments, self.name, environment)
+        settings = px4_sources(self._craft.sensors)
+        self._process = Process(self._executable, arguments, self.name, settings)
         self._process.start()
 
     def send(self, now_ns: int) -> None:
@@ -175,6 +172,7 @@ class Px4:
                 if self._fix is not None:  # behind what its clock goes by
                     self._send_fix(self._fix[0])
                     self._fix = None
+                self._send_seen()
 
     def receive(self, now_ns: int) -> Sequence[float]:
         """Take its controls; wait for them where it waits for us."""
@@ -215,6 +213,18 @@ class Px4:
             height_m, TEMPERATURE_C, self._updated | ACCEL | GYRO, 0,
         )  # fmt: skip
         self._updated = 0
+
+    def _send_seen(self) -> None:
+        """Send a flow and a distance, where there are new ones."""
+        flow = new_flow(self._craft.devices)
+        if flow is not None:
+            self._hil.send(
+                "hil_optical_flow", flow.stamp_us, 0, flow.interval_us, *flow.angles_rad,
+                *flow.turn_rad, 0, flow.quality, 0, -1.0,  # no temperature, no range
+            )  # fmt: skip
+        distance = new_distance(self._craft.devices, self._craft.sensors.get("rangefinder"))
+        if distance is not None:
+            self._hil.send("distance_sensor", *distance)
 
     def _send_fix(self, fix: NDArray[np.record]) -> None:
         latitude, longitude, height_m = self._craft.datum.to_geodetic(fix["p_W"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from quadsim.analysis.summary import summarize_all
@@ -46,6 +47,22 @@ def test_guard_and_planner_fly_ardupilot_among_obstacles(name):
 def test_ardupilot_flies_the_same_flight_to_the_last_bit():
     digests = {flown_ardupilot("hover", duration_s=75.0).digest() for _ in range(3)}
     assert len(digests) == 1
+
+
+@pytest.mark.alone
+def test_ardupilot_flies_a_square_on_flow_alone():
+    """No receiver; the heading is its compass's. Within 1 % of 16 m and 0.5 m of each corner."""
+    loaded = load_scenario("square", {"sensors": "indoor_flow"}, duration_s=120.0)
+    flown = flown_by("ardupilot", loaded, executable_of("ardupilot"))
+    try:
+        swarm = Swarm(loaded, make=flown, log_hz=loaded.imu.rate_hz)
+        log, loop = swarm.fly()[0], swarm.loops[0]
+    finally:
+        flown.close()
+    assert loop.events[-1].message == "motors stopped"
+    assert not loop.crashed
+    for corner in ((4, 0), (4, 4), (0, 4), (0, 0)):
+        assert np.linalg.norm(log.truth.p_W[:, :2] - corner, axis=1).min() < 0.66
 
 
 @pytest.mark.alone
