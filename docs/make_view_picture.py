@@ -30,6 +30,7 @@ from quadsim.sim.scenario import load_scenario
 from quadsim.view import flights
 from quadsim.view.flights import Picture, draw_bag, new_recording
 from quadsim.view.output import send_to, viewer
+from quadsim.view.scenarios import site_of
 from quadsim.view.scenery import GroundPatch
 
 IMAGES = Path(__file__).parent / "images"
@@ -182,7 +183,7 @@ def looking(folder: Path, size: tuple[int, int]) -> Iterator[tuple[Picture, Brow
         send_to(recording, shown, None)
         page = Browser(str(folder / "profile"), *size)
         page.call("Page.navigate", url=f"{shown.page}&renderer=webgl&persist=0")
-        yield Picture(recording, load_scenario(str(folder / NAME)), live=True), page
+        yield Picture(recording, site_of(load_scenario(str(folder / NAME))), live=True), page
         page.close()
         recording.disconnect()
     if page.complaints:

@@ -22,6 +22,7 @@ from quadsim.ros.runtime.runtime import run
 from quadsim.sim.scenario import load_scenario
 from quadsim.view.flights import Picture, new_recording
 from quadsim.view.output import send_to
+from quadsim.view.scenarios import site_of
 
 PATIENCE_S = 60.0
 
@@ -53,7 +54,7 @@ class Flyer(Node):
 def test_a_live_vehicle_is_found_and_drawn(tmp_path, domain):
     recording = new_recording()
     send_to(recording, None, tmp_path / "live.rrd")
-    picture = Picture(recording, load_scenario("hover"), live=True)
+    picture = Picture(recording, site_of(load_scenario("hover")), live=True)
     stop = threading.Event()
 
     def watch_over():

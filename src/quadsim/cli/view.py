@@ -16,6 +16,7 @@ from quadsim.cli.common import FlightProgress, loading, ready_for_ros, say
 from quadsim.cli.options import Domain, Driver, MapOrigin, command, given
 
 if TYPE_CHECKING:
+    from quadsim.sim.scenario import Scenario
     from quadsim.view.flights import Picture
     from quadsim.view.output import Viewer
 
@@ -139,7 +140,8 @@ def view(options: ViewOptions) -> None:
     check_memory(options.memory_limit)
     opened = str(options.what) if options.recording else ""
     with ExitStack() as stack:
-        picture = None if opened else _picture(options)
+        scenario = None if opened else _scenario(options)
+        picture = None if opened else _picture(options, scenario)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, _interrupt)  # so that the viewer never outlives us
         shown = None
@@ -158,42 +160,54 @@ def view(options: ViewOptions) -> None:
                 if options.browser and has_display():
                     webbrowser.open(shown.page)
         if picture is not None:
-            _draw(options, picture, shown)
+            _draw(options, picture, scenario, shown)
         if shown is not None and options.what is not None:
             shown.wait()
 
 
-def _picture(options: ViewOptions) -> Picture:
+def _scenario(options: ViewOptions) -> Scenario | None:
+    """The scenario that is asked for."""
+    from quadsim.sim.scenario import load_scenario
+
+    name = options.what if options.kind == "flight" else options.scenario
+    if not name:
+        return None
+    with loading("loading"):
+        return load_scenario(
+            name, vehicle=options.vehicle, seed=options.seed, duration_s=options.duration_s
+        )
+
+
+def _picture(options: ViewOptions, scenario: Scenario | None) -> Picture:
     """What is drawn, in the scenario and of the vehicle that are asked for."""
     from quadsim.base.files import find
     from quadsim.base.parameters import load
-    from quadsim.sim.scenario import load_scenario
     from quadsim.vehicle.parameters import VehicleParams
     from quadsim.view.flights import Picture, new_recording
+    from quadsim.view.scenarios import site_of
 
-    flown, scenario = options.kind == "flight", None
-    with loading("loading"):
-        if name := (options.what if flown else options.scenario):
-            scenario = load_scenario(
-                name, vehicle=options.vehicle, seed=options.seed, duration_s=options.duration_s
-            )
-    live = options.kind == "live"
-    picture = Picture(new_recording(), scenario, options.camera, options.rate_hz, live=live)
-    if options.vehicle is not None and not flown:  # whatever flew
+    site, live = site_of(scenario) if scenario else None, options.kind == "live"
+    picture = Picture(new_recording(), site, options.camera, options.rate_hz, live=live)
+    if options.vehicle is not None and options.kind != "flight":  # whatever flew
         picture.vehicle = load(VehicleParams, find("vehicles", options.vehicle))
     return picture
 
 
-def _draw(options: ViewOptions, picture: Picture, shown: Viewer | None) -> None:
+def _draw(
+    options: ViewOptions, picture: Picture, scenario: Scenario | None, shown: Viewer | None
+) -> None:
     """Draw what was asked for, to where it was asked."""
     from quadsim.view.output import send_to
 
     save = options.save
     send_to(picture.recording, shown, save)
     try:
-        {"live": _draw_live, "flight": _draw_flight, "bag": _draw_bag}[options.kind](
-            options, picture, shown
-        )
+        if options.kind == "live":
+            _draw_live(options, picture, shown)
+        elif scenario is not None and options.kind == "flight":
+            _draw_flight(picture, scenario)
+        else:
+            _draw_bag(options, picture)
     except QuadsimError:
         if save is not None:
             save.unlink(missing_ok=True)
@@ -214,24 +228,24 @@ def _draw_live(options: ViewOptions, picture: Picture, shown: Viewer | None) -> 
     watch(picture, options.namespaces, options.datum, chosen_domain(options.domain), shown)
 
 
-def _draw_flight(_: ViewOptions, picture: Picture, __: Viewer | None) -> None:
-    from quadsim.view.flights import draw_scenario
+def _draw_flight(picture: Picture, scenario: Scenario) -> None:
+    from quadsim.view.scenarios import draw_scenario
 
-    scenario = picture.scenario
-    assert scenario is not None
     with FlightProgress(scenario.name, scenario.file.duration_s) as progress:
-        draw_scenario(picture, progress.update)
+        draw_scenario(picture, scenario, progress.update)
 
 
-def _draw_bag(options: ViewOptions, picture: Picture, _: Viewer | None) -> None:
+def _draw_bag(options: ViewOptions, picture: Picture) -> None:
     from quadsim.bag.reading import open_bag
-    from quadsim.view.flights import draw_bag, scenario_of_bag
+    from quadsim.view.flights import draw_bag
+    from quadsim.view.scenarios import scenario_of_bag, site_of
 
     path, duration_s = Path(str(options.what)), options.duration_s
     with open_bag(path, options.driver) as bag:
         picture.notes += bag.notes
-        if picture.scenario is None:
-            picture.scenario, note = scenario_of_bag(bag)
+        if picture.site is None:
+            scenario, note = scenario_of_bag(bag)
+            picture.site = site_of(scenario) if scenario else None
             picture.notes += [note] if note else []
         with FlightProgress(path.name, duration_s or bag.duration_s) as progress:
             draw_bag(picture, bag, options.namespaces, options.datum, duration_s, progress.update)

@@ -19,7 +19,6 @@ from scipy.spatial.transform import Rotation
 from quadsim.base.errors import QuadsimError
 from quadsim.geometry.geodesy import Datum
 from quadsim.sim.log import Array, Event, Track
-from quadsim.sim.scenario import Scenario
 from quadsim.view.motion import wxyz
 from quadsim.view.vehicle import BACK_NS, BLIND, ESTIMATE, REFERENCE, TRUTH, VehicleView
 from quadsim.wire.decode import Block, decode
@@ -75,17 +74,6 @@ class Mounts:
     rangefinder_B_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
     lidar_B_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
     lidar_deg: tuple[float, float, float] = (0.0, 0.0, 0.0)
-
-    @staticmethod
-    def of(scenario: Scenario | None) -> Mounts:
-        """As a scenario has them; the middle of the body without one."""
-        devices = scenario.devices if scenario else {}
-        rangefinder, lidar = devices.get("rangefinder"), devices.get("lidar")
-        return Mounts(
-            getattr(rangefinder, "position_B_m", (0.0, 0.0, 0.0)),
-            getattr(lidar, "position_B_m", (0.0, 0.0, 0.0)),
-            getattr(lidar, "rotation_deg", (0.0, 0.0, 0.0)),
-        )
 
 
 def odometry_track(block: Block) -> tuple[Track, Array]:

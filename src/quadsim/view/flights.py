@@ -1,9 +1,8 @@
-"""What can be looked at: flights of the closed loop, bags, and the world around a live graph."""
+"""Pictures of vehicles and of the world around them, and of bags."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,34 +10,24 @@ import rerun as rr
 import rerun.blueprint as rrb
 
 from quadsim.bag import topics
-from quadsim.bag.origin import SCENARIO_YAML
 from quadsim.bag.reading import Bag
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.control.parameters import FenceParams
 from quadsim.geometry.geodesy import Datum
-from quadsim.sim.closed_loop import Progress
-from quadsim.sim.log import FlightLog
-from quadsim.sim.scenario import Scenario, load_scenario
-from quadsim.sim.scenario_text import scenario_from_text
-from quadsim.sim.swarm import Swarm
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.view.feed import ESTIMATES, ODOMETRY, TOPICS, Feed, Mounts
 from quadsim.view.layout import TABS, layout
 from quadsim.view.obstacles_drawn import MARKER_ARRAY, OBSTACLES_TOPIC, SpawnedDrawer
 from quadsim.view.scenery import draw_scene
 from quadsim.view.vehicle import (
-    BLIND,
     COLOURS,
-    ESTIMATE,
-    REFERENCE,
-    TRUTH,
     DrawnTime,
     VehicleView,
 )
 from quadsim.view.world_shapes import MARGIN_M, GroundPatch
-from quadsim.world.scene.scene import EMPTY_SCENE
+from quadsim.world.scene.scene import EMPTY_SCENE, Scene
 
 APPLICATION = "quadsim"
 #: Series that no message states.
@@ -49,25 +38,44 @@ BLOCK = 5000
 DEFAULT_VEHICLE = "x500"
 
 
+@dataclass(frozen=True)
+class Site:
+    """Where a flight is drawn, and what flies there.
+
+    Attributes:
+        scene: ground and obstacles.
+        ground_m: height of the ground outside of the terrain.
+        fence: of every vehicle, about its start.
+        vehicle: its shape; None: the default one's.
+        mounts: of its sensors.
+    """
+
+    scene: Scene = EMPTY_SCENE
+    ground_m: float = 0.0
+    fence: FenceParams = field(default_factory=FenceParams)
+    vehicle: VehicleParams | None = None
+    mounts: Mounts = field(default_factory=Mounts)
+
+
 @dataclass
 class Picture:
-    """What is drawn of one world: the recording, the scenario if it is known, the vehicles.
+    """What is drawn of one world: the recording, the site if it is known, the vehicles.
 
     Attributes:
         recording: gets everything.
-        scenario: for the world, the vehicle, the fence and the mounts; None draws flat ground.
+        site: None draws flat ground and the default vehicle.
         camera: that is seen first.
         rate_hz: of poses and series.
         live: follow the newest time.
         timeline: where time begins.
         views: of the vehicles by name.
         notes: what is not drawn, and why.
-        vehicle: drawn whatever the scenario states; None: the scenario's.
+        vehicle: drawn whatever the site states; None: the site's.
         spawned: draws what is spawned.
     """
 
     recording: rr.RecordingStream
-    scenario: Scenario | None = None
+    site: Site | None = None
     camera: str = "chase"
     rate_hz: float = 50.0
     live: bool = False
@@ -82,7 +90,7 @@ class Picture:
 
     def view(self, name: str, has_truth: bool) -> VehicleView:
         """Make the view of a vehicle."""
-        params = self.vehicle or (self.scenario.vehicle if self.scenario else None)
+        params = self.vehicle or (self.site.vehicle if self.site else None)
         self.views[name] = VehicleView(
             self.recording,
             name,
@@ -102,17 +110,11 @@ class Picture:
 
     def draw_world(self, place: GroundPatch | None = None) -> None:
         """Ground and obstacles about a place, fences about the starts."""
-        scenario = self.scenario
-        draw_scene(
-            self.recording,
-            scenario.scene if scenario else EMPTY_SCENE,
-            scenario.environment.ground_height_m if scenario else 0.0,
-            place or self.place,
-        )
-        fence = scenario.autopilot.flight.fence if scenario else FenceParams()
+        site = self.site or Site()
+        draw_scene(self.recording, site.scene, site.ground_m, place or self.place)
         for view in self.views.values():
             if view.start_W is not None:
-                view.fence(fence, view.start_W)
+                view.fence(site.fence, view.start_W)
 
     def lay_out_likely(self) -> None:
         """Send the layout for what messages usually say."""
@@ -143,63 +145,6 @@ class Picture:
 def new_recording() -> rr.RecordingStream:
     """A recording that is not sent anywhere yet."""
     return rr.RecordingStream(APPLICATION)
-
-
-def draw_log(view: VehicleView, log: FlightLog) -> None:
-    """Draw a flight that is known whole.
-
-    The first estimate is the one that flew; the one named ``blind`` is the blind one.
-    """
-    view.track(TRUTH, log.truth)
-    for i, (name, track) in enumerate(log.estimates.items()):
-        view.track(BLIND if name == BLIND else ESTIMATE if i == 0 else name, track)
-    if log.reference is not None and len(log.reference):
-        view.track(REFERENCE, log.reference)
-    view.rotors(log.motor_stamps_ns, log.motor_speed_radps)
-    if log.gnss is not None:
-        view.fixes(log.gnss)
-    view.mission(log.waypoints)
-    view.events(log.events)
-    for inside in log.inside.values():
-        view.series.inside(inside)
-        break
-
-
-def draw_scenario(picture: Picture, progress: Progress | None = None) -> None:
-    """Fly the picture's scenario in the closed loop and draw every vehicle of it.
-
-    Raises:
-        QuadsimError: the flight broke.
-    """
-    scenario = picture.scenario
-    assert scenario is not None
-    mounts = Mounts.of(scenario)
-    swarm = Swarm(scenario)
-    for loop, log in zip(swarm.loops, swarm.fly(progress), strict=True):
-        view = picture.view(loop.vehicle, has_truth=True)
-        draw_log(view, log)
-        readings = loop.samples("rangefinder")
-        if len(readings):
-            view.range(readings["stamp_ns"], readings["range_m"].ravel(), mounts.rangefinder_B_m)
-        wind_W = scenario.environment.wind_W_mps
-        if any(wind_W):
-            view.wind(log.truth.stamp_ns, np.broadcast_to(wind_W, (len(log.truth), 3)))
-    picture.draw_world()
-    picture.lay_out()
-
-
-def scenario_of_bag(bag: Bag) -> tuple[Scenario | None, str]:
-    """The scenario that a bag keeps or names, if it is here; else why it is not."""
-    text, name = bag.custom.get(SCENARIO_YAML), bag.custom.get("scenario", "")
-    if text is not None:
-        with suppress(InputError):  # of another version: its name may still do
-            return scenario_from_text(text, f"{bag.path}: {SCENARIO_YAML}")[0], ""
-    if not name:
-        return None, "the bag names no scenario: flat ground and the default vehicle are drawn"
-    try:
-        return load_scenario(name), ""
-    except InputError as error:
-        return None, f"{error}: flat ground and the default vehicle are drawn"
 
 
 def wanted(types: Mapping[str, str], namespace: str) -> dict[str, tuple[str, str]]:
@@ -265,7 +210,8 @@ def draw_bag(
                 " (choose with --namespace)"
             )
         view = picture.view(vehicle_name(namespace), "ground_truth/odom" in names)
-        feed = Feed(view, Mounts.of(picture.scenario), place, picture.rate_hz)
+        mounts = picture.site.mounts if picture.site else Mounts()
+        feed = Feed(view, mounts, place, picture.rate_hz)
         feeds |= {full: (feed, name, type_name) for full, (name, type_name) in drawn.items()}
         if "gps/fix" in names and place is None:
             picture.notes.append("no /datum: the GPS fixes are not drawn (give --datum LAT,LON,H)")

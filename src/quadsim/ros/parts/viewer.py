@@ -27,6 +27,7 @@ from quadsim.sim.scenario import load_scenario
 from quadsim.view.feed import ODOMETRY, TOPICS, Feed, Mounts
 from quadsim.view.flights import Picture, vehicle_name, wanted
 from quadsim.view.output import Viewer
+from quadsim.view.scenarios import site_of
 from quadsim.view.world_shapes import GroundPatch
 from quadsim.wire.decode import decode
 
@@ -115,7 +116,7 @@ class ViewerNode(Node):
         """Draw a new vehicle from now on."""
         picture = self._picture
         view = picture.view(vehicle_name(namespace), has_truth)
-        mounts = Mounts.of(picture.scenario)
+        mounts = picture.site.mounts if picture.site else Mounts()
         self._feeds[namespace] = Feed(view, mounts, self._datum, picture.rate_hz)
         self._world_drawn = False
         self.get_logger().info(f"drawing {namespace}")
@@ -137,7 +138,7 @@ class ViewerNode(Node):
 
     def _knows_scenario(self) -> bool:
         """Whether the scenario is known, or nobody will say."""
-        if self._picture.scenario is not None:
+        if self._picture.site is not None:
             return True
         now_s = time.monotonic()
         if not self._patient_until_s:
@@ -150,7 +151,7 @@ class ViewerNode(Node):
         name, vehicle = self._answers.get("mission"), self._answers.get("vehicle")
         if name:
             try:
-                self._picture.scenario = load_scenario(name, vehicle=vehicle or None)
+                self._picture.site = site_of(load_scenario(name, vehicle=vehicle or None))
                 return True
             except InputError as error:
                 self.get_logger().warning(str(error))
