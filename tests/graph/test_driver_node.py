@@ -547,6 +547,31 @@ relays:
     assert rover.driver.counts["external/pose_stamped refused"] == 1
 
 
+def test_what_a_virtual_device_measures_is_lent_to_the_vehicle(bench, tmp_path, monkeypatch):
+    """With its own stamp and deviations, and without a velocity, which it does not measure."""
+    monkeypatch.setattr(f"{__name__}.ROVER", ROVER + """
+loans:
+  - {ours: odometry/visual, name: odometry/out, type: nav_msgs/msg/Odometry, depth: 5}
+""")  # fmt: skip
+    rover = Rover(bench, tmp_path, lend=["odometry/visual"])
+    bench.until(lambda: "nobody listens to /lab/rover/odometry/out" in rover.ready.message)
+    went: list[Odometry] = bench.heard(Odometry, "/lab/rover/odometry/out", 10)
+    seen = bench.publisher(Odometry, "/quad/odometry/visual", 10)
+    bench.until(lambda: rover.ready.message == "in order")
+    message = Odometry()
+    message.header.frame_id, message.header.stamp.sec = "visual_odom", 5
+    message.pose.pose.position.y, message.pose.pose.orientation.w = 2.5, 1.0
+    message.pose.covariance[7] = 0.25
+    seen.publish(message)
+    bench.until(lambda: bool(went))
+    got = went[0]
+    assert (got.header.frame_id, got.child_frame_id, got.header.stamp.sec) == (
+        "odom", "base_link", 5,
+    )  # fmt: skip
+    assert (got.pose.pose.position.y, got.pose.covariance[7]) == (2.5, 0.25)
+    assert math.isnan(got.twist.twist.linear.x)
+
+
 def test_two_drivers_of_one_name_are_refused(bench, tmp_path):
     """Whoever has started the second one: ros2 run, another launch file."""
     Rover(bench, tmp_path)

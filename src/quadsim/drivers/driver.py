@@ -15,6 +15,7 @@ from quadsim.base.files import find
 from quadsim.base.parameters import Spec, load
 from quadsim.drivers.commands import DriverParameter, DriverService
 from quadsim.drivers.convert import NAME, DriverTopic
+from quadsim.drivers.loans import DriverLoan
 from quadsim.drivers.outward import DriverCommand, DriverRelay
 
 #: Forms of one pose from outside; a topic is one of them.
@@ -36,6 +37,9 @@ class Driver:
     services: Annotated[tuple[DriverService, ...], Spec("what it can be asked for")] = ()
     relays: Annotated[
         tuple[DriverRelay, ...], Spec("where a pose from outside goes, where that is wanted")
+    ] = ()
+    loans: Annotated[
+        tuple[DriverLoan, ...], Spec("where what virtual devices measure goes, if it is lent")
     ] = ()
     parameters: Annotated[
         tuple[DriverParameter, ...], Spec("of the flight controller, looked at before a flight")

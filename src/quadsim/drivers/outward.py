@@ -87,7 +87,7 @@ def check_name(name: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Outgoing:
+class Outgoing:
     """One topic on which a driver takes something."""
 
     name: Annotated[str, Spec("the driver's topic, relative to its namespace, or absolute")]
@@ -119,7 +119,7 @@ class _Outgoing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DriverCommand(_Outgoing):
+class DriverCommand(Outgoing):
     """One topic on which a driver takes commands."""
 
     ours: Annotated[str, Spec("our topic, relative to the vehicle")]
@@ -154,7 +154,7 @@ class DriverCommand(_Outgoing):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DriverRelay(_Outgoing):
+class DriverRelay(Outgoing):
     """One topic on which a vehicle's estimator takes a pose from outside."""
 
     type: Annotated[str, Spec("the driver's, package/msg/Type", choices=RELAYS)]

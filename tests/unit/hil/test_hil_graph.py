@@ -474,3 +474,27 @@ def test_gazebo_shows_a_real_vehicle_and_lends_it_lidar_and_camera():
 def test_what_gazebo_cannot_lend_is_named(values, words):
     with pytest.raises(InputError, match=words):
         described(**{"drivers": "mavros"} | values)
+
+
+def test_flow_range_and_odometry_are_lent_to_the_vehicle():
+    values = {"drivers": "mocap,mavros", "pose": "external/pose_stamped"}
+    devices = {"optical_flow": "px4flow", "rangefinder": "tf_luna", "visual_odometry": "vio_euroc"}
+    nodes = by_name(described(**values, **devices))
+    lent = ["odometry/visual", "flow/down", "range/down"]
+    assert nodes["driver"].parameters["lend"] == lent
+    for kind in devices:
+        assert nodes[kind].parameters["pose_type"] == "pose"
+    assert "lend" not in by_name(described(**values, rangefinder="tf_luna"))["driver"].parameters
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"drivers": "mavros", "visual_odometry": "vio_euroc"}, "it would confirm whatever"),
+        ({"drivers": "crazyswarm2", "optical_flow": "px4flow"}, "none of them takes flow/down"),
+        ({"drivers": "mavros", "structure": "target", "optical_flow": "px4flow"}, "leave it out"),
+    ],
+)
+def test_what_cannot_be_lent_is_named(values, words):
+    with pytest.raises(InputError, match=words):
+        described(**values)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import Generic, TypeVar
 
+from quadsim.drivers.loans import DriverLoan
 from quadsim.drivers.outward import DriverCommand, DriverRelay
 from quadsim.ros.runtime import qos
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.topics import full_name, message_class
 
-Said = TypeVar("Said", DriverCommand, DriverRelay)
+Said = TypeVar("Said", DriverCommand, DriverRelay, DriverLoan)
 
 
 class Outlet(Generic[Said]):

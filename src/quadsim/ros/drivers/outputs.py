@@ -26,6 +26,7 @@ from quadsim.drivers.outward import (
     standing_command,
 )
 from quadsim.hil.guard.gate import CommandGateParams, Gate
+from quadsim.ros.drivers.lender import Lender
 from quadsim.ros.drivers.outlet import Outlet, publishers_of
 from quadsim.ros.drivers.parameters import FlightParameters
 from quadsim.ros.drivers.relay import Relay
@@ -109,9 +110,10 @@ class Outputs:
         relay: poses from outside that the vehicle's estimator is to get: ``pose``, ``odometry``;
             empty: none.
         setpoints: what goes out besides velocities: ``attitude``, ``rates``.
+        lend: what virtual devices measure, for the vehicle.
 
     Raises:
-        InputError: no driver takes poses.
+        InputError: no driver takes poses, or what is lent.
     """
 
     def __init__(
@@ -122,6 +124,7 @@ class Outputs:
         params: CommandGateParams | None = None,
         relay: str = "",
         setpoints: Sequence[str] = (),
+        lend: Sequence[str] = (),
     ) -> None:
         self._node, self._before = node, before
         params = params or CommandGateParams()
@@ -147,6 +150,7 @@ class Outputs:
         for line in lost([*self.services.needs, *needs]):
             node.get_logger().error(line)
         self.relay = Relay(node, drivers, relay, self._full) if relay else None
+        self.lenders = [Lender(node, drivers, ours, self._full) for ours in lend]
         self._parameters = FlightParameters(node, drivers, self._full, wanted)
         self._ready: Any = None
         if self._outlets:
@@ -262,6 +266,7 @@ class Outputs:
             *(one.look() for outlets in self._outlets.values() for one in outlets),
         ]
         wrong += [self.relay.look()] if self.relay is not None else []
+        wrong += [lender.look() for lender in self.lenders]
         found = next(filter(None, wrong), "")
         if found:
             return 2, found

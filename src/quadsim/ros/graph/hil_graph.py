@@ -51,6 +51,12 @@ from quadsim.world.sdf.world_file import load_world
 NODES = ("driver", "planner", "guard", "monitor", "stand_in")
 #: Of several vehicles one person holds the button for all.
 ONE_BUTTON = (("joy", "/joy"), ("dead_man", "/dead_man"))
+#: Devices whose measurements go into the vehicle's own estimator, and our topics of them.
+LOANS = {
+    "rangefinder": "range/down",
+    "optical_flow": "flow/down",
+    "visual_odometry": "odometry/visual",
+}
 #: Our topics of a real lidar and a real depth camera.
 SCANS = ("scan", "points", "camera/depth/image_rect_raw", "camera/depth/camera_info")
 
@@ -232,11 +238,42 @@ def _driver(member: HilMember, alone: bool) -> NodeSpec:
             "send": True,
             "relay": relay,
             **_thrust(options),
+            **_lent(options, vehicle),
             **({"origin_W_m": list(vehicle.origin_W)} if any(vehicle.origin_W) else {}),
             **prefixed(CommandGateParams(guard.limits, guard.watch)),
         },
         ((source, vehicle.heard),) if source not in ("", vehicle.heard) else (),
     )
+
+
+def _lent(options: HilOptions, vehicle: HilVehicle) -> dict[str, Any]:
+    """What virtual devices measure that the vehicle gets: an odometry; a flow, and ranges with it.
+
+    Raises:
+        InputError: of a device that no driver takes, that is turned, or that rides on what the
+            vehicle itself estimates.
+    """
+    kinds = [kind for kind in ("visual_odometry", "optical_flow") if getattr(options, kind)]
+    if kinds and options.structure == "target":
+        raise InputError(f"{kinds[0]}: in target the vehicle's own devices measure; leave it out")
+    if "optical_flow" in kinds:
+        kinds += ["rangefinder"] if options.rangefinder else []
+        device: Any = load_device("optical_flow", options.optical_flow)
+        if any(device.rotation_deg):
+            raise InputError(
+                f"optical_flow: {options.optical_flow} is turned by rotation_deg; the vehicle takes"
+                " flows in its own axes"
+            )
+    taken = {loan.ours for entry in vehicle.drivers.entries for loan in entry.driver.loans}
+    for kind in kinds:
+        if LOANS[kind] not in taken:
+            raise InputError(f"{kind}: drivers {vehicle.chain}: none of them takes {LOANS[kind]}")
+    if options.visual_odometry and vehicle.pose == AUTOPILOT:
+        raise InputError(
+            f"visual_odometry: made of {AUTOPILOT}, it would confirm whatever that says; allowed:"
+            " a pose of somebody else, such as pose:=external/pose_stamped"
+        )
+    return {"lend": [LOANS[kind] for kind in kinds]} if kinds else {}
 
 
 def _thrust(options: HilOptions) -> dict[str, Any]:
@@ -271,7 +308,7 @@ def _of_vehicle(member: HilMember, others: Sequence[HilMember]) -> list[NodeSpec
     options, vehicle, guard = member.options, member.vehicle, member.guard
     name, virtual = vehicle.name, options.structure != "target"
     nodes = [_driver(member, alone=not others)]
-    for kind in ("lidar", "depth_camera", "rangefinder"):
+    for kind in ("lidar", "depth_camera", *LOANS):
         device = getattr(options, kind)
         if virtual and device and kind not in options.lent:
             nodes.append(_seeing(kind, device, member, others))

@@ -84,6 +84,12 @@ class HilOptions:
     rangefinder: str = option(
         "", "a virtual range finder: a file of config/sensors, or a path", unset="none"
     )
+    optical_flow: str = option(
+        "", "an optical flow sensor (px4flow) lent to the vehicle: a file, or a path", unset="none"
+    )
+    visual_odometry: str = option(
+        "", "a visual odometry (vio_euroc) lent to the vehicle: a file, or a path", unset="none"
+    )
     guard: str = option(
         "default",
         "a file of config/guards, or a path; hil, target: one with the vehicle's own brakes; of"

@@ -17,6 +17,7 @@ from std_msgs.msg import String
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import Spec, Vec3, load
+from quadsim.drivers.loans import LENT
 from quadsim.hil.guard.gate import CommandGateParams
 from quadsim.hil.guard.parameters import GuardParams
 from quadsim.ros.drivers.inputs import (
@@ -84,9 +85,8 @@ class DriverNode(QuadsimNode):
 
     Parameters: ``drivers`` (a chain, as of ``ros.graph.driver_choice.choose``), ``topics`` (those
     of ours that it gives), ``driver_namespace``, ``alone``, ``origin_W_m``, ``send``, ``relay``,
-    ``setpoints``;
-    ``config`` (a file of config/guards) and the fields of it that the gate holds commands to
-    (``limits``, ``watch``).
+    ``setpoints``, ``lend``; ``config`` (a file of config/guards) and the fields of it that the gate
+    holds commands to (``limits``, ``watch``).
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -106,6 +106,8 @@ class DriverNode(QuadsimNode):
         self._relay = declare_one(self, "relay", "", words, choices=("", "pose", "odometry"))
         words = "what goes out beside velocities: attitude, rates"
         self._kinds = declare_texts(self, "setpoints", words)
+        words = f"what virtual devices measure that goes to the vehicle: {', '.join(LENT)}"
+        self._lend = declare_texts(self, "lend", words)
         if unknown := [kind for kind in self._kinds if kind not in SETPOINTS]:
             raise InputError(
                 f"node {self.get_fully_qualified_name()}: parameter setpoints: {unknown[0]!r};"
@@ -239,7 +241,9 @@ class DriverNode(QuadsimNode):
             self._outputs = self._open(self._place.expected)
 
     def _open(self, before: str) -> Outputs:
-        return Outputs(self, self._senders, before, self._gate, self._relay, self._kinds)
+        return Outputs(
+            self, self._senders, before, self._gate, self._relay, self._kinds, self._lend
+        )
 
     def _say(self, words: str) -> None:
         if words not in self._said:
@@ -296,6 +300,7 @@ class DriverNode(QuadsimNode):
             values["commands"] = self._outputs.sent
             if self._outputs.relay is not None:
                 values["relayed"] = self._outputs.relay.sent
+            values |= {f"{each.ours} lent": each.sent for each in self._outputs.lenders}
             values["commands_refused"] = self._outputs.gate.refused or "no"
         missing = [*self._missing]
         if self._senders and self._outputs is None:
