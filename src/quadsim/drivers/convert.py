@@ -18,13 +18,14 @@ from quadsim.drivers import bodies
 from quadsim.drivers.modes import encode_bool, in_mavros_mode, in_px4_mode
 from quadsim.wire import px4
 from quadsim.wire.axes import BODY, WORLD, about, about_both, attitude, turned_rows
-from quadsim.wire.decode import LAYOUTS, Block, decode
+from quadsim.wire.decode import LAYOUTS, Block, Layout, decode
 from quadsim.wire.definitions import check_standard
 from quadsim.wire.encode import cached_template
 from quadsim.wire.fixed import decode_fixed, fixed_dtype
 from quadsim.wire.standard import (
     BOOL,
     FIX,
+    FLOW,
     GEO_POINT,
     IMU,
     MAGNETIC_FIELD,
@@ -312,11 +313,28 @@ _PX4: dict[tuple[str, str], Callable[[Array], Any]] = {
     ("px4_msgs/msg/VehicleAirData", PRESSURE): px4.pressure,
     ("px4_msgs/msg/DistanceSensor", RANGE): px4.distance,
     ("px4_msgs/msg/VehicleOdometry", ODOMETRY): px4.odometry,
+    ("px4_msgs/msg/VehicleOpticalFlow", FLOW): px4.optical_flow,
+    ("px4_msgs/msg/SensorOpticalFlow", FLOW): px4.optical_flow,
 }
+#: Optical flow of mavros, in FLU already: rates, and angles over an interval.
+_MAVROS_RATES, _MAVROS_ANGLES = (f"mavros_msgs/msg/OpticalFlow{kind}" for kind in ("", "Rad"))
+LAYOUTS.update(
+    {
+        _MAVROS_RATES: Layout(  # in pixels, metres, and rad/s
+            1, "pixels:2/i2 ways:2/f4 quality/u1 distance/f4 flow:2/f4"
+        ),
+        _MAVROS_ANGLES: Layout(
+            1, "interval_us/u4 flow:2/f4 turn:3/f4 temperature/i2 quality/u1 late_us/u4 distance/f4"
+        ),
+    }
+)
+#: A longer time since the message before is a gap, over which a rate says nothing.
+_LONGEST_NS = 500_000_000
 _MAVROS_STATE = ("mavros_msgs/msg/State", BOOL)
 _PX4_STATE = ("px4_msgs/msg/VehicleStatus", BOOL)
 _BODIES = tuple((a, b) for a in bodies.TYPES for b in (POSE, POSE_WITH_COVARIANCE, ODOMETRY))
-_ALL = (*_STANDARD, *_PX4, _MAVROS_STATE, _PX4_STATE, *_BODIES)
+_FLOWS = ((_MAVROS_RATES, FLOW), (_MAVROS_ANGLES, FLOW))
+_ALL = (*_STANDARD, *_PX4, *_FLOWS, _MAVROS_STATE, _PX4_STATE, *_BODIES)
 
 
 def can_convert(theirs: str, ours: str) -> bool:
@@ -365,6 +383,9 @@ class Converter:
         self._topic, self._vehicle, self._alone = topic, vehicle, alone
         self._types = types
         self._frames = frame_names(topic.our_type, prefix)
+        if topic.ours == "flow/down":
+            self._frames = (f"{prefix}flow_link",)
+        self._last_ns = -1  # of rates, which hold since the message before
         self._dtype: np.dtype[np.void] | None = None
 
     def convert(self, payloads: list[bytes]) -> list[bytes | None]:
@@ -394,6 +415,9 @@ class Converter:
                 ) from None
             if isinstance(fields, tuple):
                 fields, keep = fields
+        elif kinds in _FLOWS:
+            block = decode(topic.type, payloads)
+            stamp_ns, fields = block.stamp_ns, self._flow(block)
         else:
             block = decode(topic.type, payloads)
             stamp_ns, fields = block.stamp_ns, _STANDARD[kinds](block, topic)
@@ -404,6 +428,29 @@ class Converter:
         if keep is None:
             return list(made)
         return [payload if stored else None for payload, stored in zip(made, keep, strict=True)]
+
+    def _flow(self, block: Block) -> Fields:
+        """Optical flows of mavros as :func:`quadsim.wire.samples.flow_messages`; NaN of no quality.
+
+        Rates are taken times the time since the message before.
+        """
+        quality, flow = block["quality"], block["flow"].astype(float)
+        if self._topic.type == _MAVROS_ANGLES:
+            interval_s, turn = 1e-6 * block["interval_us"], block["turn"].astype(float)
+        else:
+            stamp_ns, turn = block.stamp_ns, np.full((len(block), 3), np.nan)
+            first_ns = stamp_ns[0] if self._last_ns < 0 else self._last_ns
+            step_ns, self._last_ns = np.diff(stamp_ns, prepend=first_ns), int(stamp_ns[-1])
+            known = (step_ns > 0) & (step_ns <= _LONGEST_NS)
+            interval_s = np.where(known, 1e-9 * step_ns, 0.0)
+            flow = np.where(known[:, None], flow * interval_s[:, None], np.nan)
+            flow[block["pixels"].any(axis=1) & ~flow.any(axis=1)] = np.nan  # of MAVLink 1: no rates
+        flow[quality == 0] = np.nan
+        R, covariance = BODY[self._topic.body], np.zeros((len(block), 6, 6))
+        v = turned_rows(R, np.column_stack([flow, np.zeros(len(block))]))
+        v[:, 2] = interval_s
+        covariance[:, 2, 2] = quality / 255.0
+        return {"v": v, "w": turned_rows(R, turn), "covariance": covariance}
 
     def _of_bodies(self, payloads: list[bytes]) -> list[bytes | None]:
         """Poses of the vehicle among other bodies; None where it is not seen."""

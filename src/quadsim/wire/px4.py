@@ -54,6 +54,15 @@ LEADING: dict[str, dict[int, str]] = {
         "float32 baro_pressure_pa\n",
         45: _HEAD + "uint32 baro_device_id\nfloat32 baro_alt_meter\nfloat32 baro_pressure_pa\n",
     },
+    "px4_msgs/msg/VehicleOpticalFlow": {
+        0: _HEAD + "uint32 device_id\nfloat32[2] pixel_flow\nfloat32[3] delta_angle\n"
+        "float32 distance_m\nuint32 integration_timespan_us\nuint8 quality\n"
+    },
+    "px4_msgs/msg/SensorOpticalFlow": {
+        0: _HEAD + "uint32 device_id\nfloat32[2] pixel_flow\nfloat32[3] delta_angle\n"
+        "bool delta_angle_available\nfloat32 distance_m\nbool distance_available\n"
+        "uint32 integration_timespan_us\nuint8 quality\n"
+    },
     "px4_msgs/msg/DistanceSensor": {
         0: "uint64 timestamp\nuint32 device_id\nfloat32 min_distance\nfloat32 max_distance\n"
         "float32 current_distance\nfloat32 variance\nint8 signal_quality\nuint8 type\n"
@@ -208,6 +217,8 @@ def optical_flow(rows: Rows) -> Fields:
     if "pixel_flow" in names:
         flow, turn = rows["pixel_flow"].astype(float), rows["delta_angle"].astype(float)
         interval_us = rows["integration_timespan_us"]
+        if "delta_angle_available" in names:
+            turn[~rows["delta_angle_available"].astype(bool)] = np.nan
     else:
         flow, turn = (
             np.stack([rows[name] for name in each], axis=1).astype(float)

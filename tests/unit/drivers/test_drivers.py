@@ -26,7 +26,7 @@ from quadsim.wire import px4
 from quadsim.wire.decode import LAYOUTS, decode
 from quadsim.wire.definitions import standard_types
 from quadsim.wire.encode import Template, renamed
-from quadsim.wire.standard import OURS
+from quadsim.wire.standard import OURS, TWIST
 
 # of px4_msgs, releases 1.13 to 1.16, constants and comments left out
 PX4 = {
@@ -829,3 +829,91 @@ def test_an_extrapolated_fix_is_none():
         assert read.status.status == status, kind
         read = TYPES.deserialize_cdr(velocity, "geometry_msgs/msg/TwistWithCovarianceStamped")
         assert math.isnan(read.twist.twist.linear.x) is (kind == 8), kind
+
+
+#: px4_msgs since 1.14 and mavros_msgs, by their repositories' msg/*.msg.
+FLOWS = {
+    "px4_msgs/msg/SensorOpticalFlow": (
+        "uint64 timestamp\nuint64 timestamp_sample\nuint32 device_id\nfloat32[2] pixel_flow\n"
+        "float32[3] delta_angle\nbool delta_angle_available\nfloat32 distance_m\n"
+        "bool distance_available\nuint32 integration_timespan_us\nuint8 quality\n"
+        "uint32 error_count\nfloat32 max_flow_rate\nfloat32 min_ground_distance\n"
+        "float32 max_ground_distance\nuint8 mode"
+    ),
+    "px4_msgs/msg/VehicleOpticalFlow": (
+        "uint64 timestamp\nuint64 timestamp_sample\nuint32 device_id\nfloat32[2] pixel_flow\n"
+        "float32[3] delta_angle\nfloat32 distance_m\nuint32 integration_timespan_us\n"
+        "uint8 quality\nfloat32 max_flow_rate\nfloat32 min_ground_distance\n"
+        "float32 max_ground_distance"
+    ),
+    "mavros_msgs/msg/OpticalFlow": (
+        "std_msgs/Header header\nint16 flow_x\nint16 flow_y\nfloat32 flow_comp_m_x\n"
+        "float32 flow_comp_m_y\nuint8 quality\nfloat32 ground_distance\nfloat32 flow_rate_x\n"
+        "float32 flow_rate_y"
+    ),
+    "mavros_msgs/msg/OpticalFlowRad": (
+        "std_msgs/Header header\nuint32 integration_time_us\nfloat32 integrated_x\n"
+        "float32 integrated_y\nfloat32 integrated_xgyro\nfloat32 integrated_ygyro\n"
+        "float32 integrated_zgyro\nint16 temperature\nuint8 quality\n"
+        "uint32 time_delta_distance_us\nfloat32 distance"
+    ),
+}
+#: Forward at 1 m/s, 2 m up, over 20 ms, while it turns by (0.001, 0.002, 0.003) rad of FRD: MAVLink
+#: has about y +0.01 and the turn; mavros gives that in FLU.
+AHEAD, TURN = (0.001, 0.012), (0.001, 0.002, 0.003)
+
+
+def flow_message(kind, types, stamp_ns, quality=128):
+    if kind.startswith("px4"):
+        fields = {"timestamp": stamp_ns // 1000, "timestamp_sample": stamp_ns // 1000,
+                  "pixel_flow": np.array(AHEAD, np.float32), "delta_angle_available": True,
+                  "delta_angle": np.array(TURN, np.float32), "integration_timespan_us": 20_000,
+                  "quality": quality}  # fmt: skip
+    elif kind.endswith("Rad"):
+        fields = {"header": stamp_ns, "integration_time_us": 20_000, "integrated_x": AHEAD[0],
+                  "integrated_y": -AHEAD[1], "integrated_xgyro": TURN[0], "quality": quality,
+                  "integrated_ygyro": -TURN[1], "integrated_zgyro": -TURN[2]}  # fmt: skip
+    else:
+        fields = {"header": stamp_ns, "flow_rate_x": AHEAD[0] / 0.02, "quality": quality,
+                  "flow_rate_y": -AHEAD[1] / 0.02}  # fmt: skip
+    return make(kind, types, **fields)
+
+
+@pytest.mark.parametrize("kind", FLOWS)
+@pytest.mark.parametrize("defined", [True, False])
+def test_flow_of_other_peoples_messages_has_our_signs(kind, defined):
+    """Ours is in FLU: forward lowers the flow about y; a quality of 0 is no measurement."""
+    types = types_with()
+    types.register(get_types_from_msg(FLOWS[kind], kind))
+    driver = load_driver("px4" if kind.startswith("px4") else "mavros")
+    (topic,) = [each for each in driver.topics if each.type == kind]
+    payloads = [
+        bytes(types.serialize_cdr(flow_message(kind, types, 20_000_000 * k, q), kind))
+        for k, q in enumerate([128, 128, 128, 0], 1)
+    ]
+    converter = Converter(topic, lambda: types if defined else types_with())
+    block = decode(TWIST, converter.convert(payloads[:2]) + converter.convert(payloads[2:]))
+    first = 1 if kind.endswith("OpticalFlow") and kind.startswith("mavros") else 0
+    expected = (AHEAD[0], -AHEAD[1], 0.02)
+    np.testing.assert_allclose(block["v"][first:3], [expected] * (3 - first), atol=1e-6)
+    assert np.isnan(block["v"][3, :2]).all()
+    assert np.isnan(block["v"][:first, :2]).all()  # a rate holds since the one before
+    if first == 0:
+        np.testing.assert_allclose(block["w"][0], (TURN[0], -TURN[1], -TURN[2]), atol=1e-6)
+    assert block["covariance"][0, 2, 2] == pytest.approx(128 / 255)
+
+
+def test_flow_and_range_of_px4_are_measurements(tmp_path, flight):
+    kind = "px4_msgs/msg/VehicleOpticalFlow"
+    types = types_with(**PX4)
+    types.register(get_types_from_msg(FLOWS[kind], kind))
+    begin_ns = flight[0][2]
+    flows = [
+        ("/fmu/out/vehicle_optical_flow", kind, stamp_ns, flow_message(kind, types, stamp_ns))
+        for stamp_ns in range(begin_ns, begin_ns + 1_000_000_000, 20_000_000)
+    ]
+    items = sorted([*as_px4(flight, types), *flows], key=lambda item: item[2])
+    found, _ = measured(write(tmp_path / "flow", items, types), "px4")
+    flow = [m.values[0] for m in found if m.kind == "optical_flow"]
+    assert len(flow) == 50
+    np.testing.assert_allclose(flow[7], (AHEAD[0], -AHEAD[1], 0.02), atol=1e-6)

@@ -20,10 +20,12 @@ from quadsim.bag.logs.log_file import LogFile, Stamps
 from quadsim.bag.logs.motion import (
     UNSENT_VARIANCE,
     Array,
+    add_flow,
     add_odometry,
     diagonal_matrices,
     no_attitude,
     quaternions,
+    steps_s,
 )
 from quadsim.base.errors import InputError
 from quadsim.base.extras import need
@@ -229,23 +231,6 @@ def _add_fixes(log: LogFile, tables: dict[str, Table]) -> None:
     log.add("gps/vel", stamp_ns, v=v_W, covariance=both)
 
 
-def _add_flow(log: LogFile, stamp_ns: Stamps, rows: Array) -> None:
-    """Add flows, which are logged as rates (rad/s, FRD) since the one before."""
-    step_s = np.diff(stamp_ns, prepend=stamp_ns[0]) * 1e-9
-    usual_s = float(np.median(step_s[1:])) if len(step_s) > 1 else 0.0
-    step_s[(step_s <= 0.0) | (step_s > 1.5 * usual_s)] = usual_s
-    level = np.zeros(len(rows))
-    v, w = (
-        step_s[:, None] * turned_rows(BODY["frd"], np.column_stack([rows[:, k : k + 2], level]))
-        for k in (1, 3)
-    )
-    v[:, 2] = step_s
-    v[rows[:, 0] == 0.0, :2] = np.nan
-    covariance = np.zeros((len(rows), 6, 6))
-    covariance[:, 2, 2] = rows[:, 0] / 255.0
-    log.add("flow/down", stamp_ns, v=v, w=w, covariance=covariance)
-
-
 def _add_motion(log: LogFile, ours: str, place: Table, turn: Table) -> None:
     """Add an odometry of north, east, down and their rates, and quaternions FRD to NED."""
     stamp_ns, values = place
@@ -273,7 +258,10 @@ def read(path: Path, columns: str) -> LogFile:
     if "BARO" in tables:
         log.add("imu/static_pressure", tables["BARO"][0], pressure=tables["BARO"][1][:, 0])
     if "OF" in tables:
-        _add_flow(log, *tables["OF"])
+        stamp_ns, flow = tables["OF"]
+        level = np.zeros((len(flow), 1))
+        rates = (np.hstack([flow[:, k : k + 2], level]) for k in (1, 3))
+        add_flow(log, stamp_ns, flow[:, 0], steps_s(stamp_ns), *rates)
     if "RFND" in tables:
         log.add("range/down", tables["RFND"][0], range=tables["RFND"][1][:, 0])
     _add_fixes(log, tables)

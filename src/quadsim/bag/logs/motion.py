@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.bag.logs.log_file import LogFile, Stamps
-from quadsim.wire.axes import rotation_matrices
+from quadsim.wire.axes import BODY, rotation_matrices, turned_rows
 
 Array = NDArray[Any]
 
@@ -47,6 +47,34 @@ def add_odometry(
     v = np.einsum("nji,nj->ni", rotation_matrices(q_WB), at(stamp_ns, place_ns, v_W))
     w = np.full((len(stamp_ns), 3), np.nan) if rate is None else at(stamp_ns, *rate)
     log.add(topic, stamp_ns, p=p_W, q_xyzw=np.roll(q_WB, -1, axis=1), v=v, w=w)
+
+
+def steps_s(stamp_ns: Stamps) -> Array:
+    """(N,) time since the sample before; the usual one where that is a gap, or the first."""
+    step_s = np.diff(stamp_ns, prepend=stamp_ns[0]) * 1e-9
+    usual_s = float(np.median(step_s[1:])) if len(step_s) > 1 else 0.0
+    step_s[(step_s <= 0.0) | (step_s > 1.5 * usual_s)] = usual_s
+    return np.asarray(step_s)
+
+
+def add_flow(
+    log: LogFile, stamp_ns: Stamps, quality: Array, interval_s: Array, flow: Array, turn: Array
+) -> None:
+    """Add optical flows as :func:`quadsim.wire.samples.flow_messages`; NaN where the quality is 0.
+
+    Args:
+        log: what they are added to.
+        stamp_ns: (N,) ends of the intervals.
+        quality: (N,) from 0 to 255.
+        interval_s: (N,) of them.
+        flow, turn: (N, 3) rates in rad/s about the axes of FRD; of the flow the third is 0.
+    """
+    v, w = (interval_s[:, None] * turned_rows(BODY["frd"], rates) for rates in (flow, turn))
+    v[:, 2] = interval_s
+    v[quality == 0.0, :2] = np.nan
+    covariance = np.zeros((len(v), 6, 6))
+    covariance[:, 2, 2] = quality / 255.0
+    log.add("flow/down", stamp_ns, v=v, w=w, covariance=covariance)
 
 
 def quaternions(roll_pitch_yaw: Array) -> Array:

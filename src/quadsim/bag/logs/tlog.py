@@ -20,10 +20,12 @@ from quadsim.bag.logs.log_file import LogFile, Stamps
 from quadsim.bag.logs.motion import (
     UNSENT_VARIANCE,
     Array,
+    add_flow,
     add_odometry,
     diagonal_matrices,
     no_attitude,
     quaternions,
+    steps_s,
 )
 from quadsim.base.extras import need
 from quadsim.wire.axes import BODY, WORLD, attitude, turned_rows
@@ -35,6 +37,16 @@ _WANTED = {
     "HIGHRES_IMU": (*_IMU, "abs_pressure", "fields_updated"),
     "SCALED_IMU": _IMU,
     "RAW_IMU": _IMU,
+    "OPTICAL_FLOW_RAD": (
+        "quality",
+        "integration_time_us",
+        "integrated_x",
+        "integrated_y",
+        "integrated_xgyro",
+        "integrated_ygyro",
+        "integrated_zgyro",
+    ),
+    "OPTICAL_FLOW": ("quality", "flow_rate_x", "flow_rate_y"),
     "DISTANCE_SENSOR": ("current_distance", "min_distance", "max_distance", "orientation"),
     "RANGEFINDER": ("distance",),
     "SCALED_PRESSURE": ("press_abs",),
@@ -53,7 +65,7 @@ _HIGHEST_HPA = 1200.0
 _ARDUPILOT, _NO_AUTOPILOT, _PITCH_270 = 3, 8, 25
 #: Messages that neither measure nor come from a vehicle's devices.
 _BOOKS = ("HEARTBEAT", "PARAM_VALUE", "STATUSTEXT", "BAD_DATA")
-_ABOUT = ("time_usec", "time_boot_ms", "id")
+_ABOUT = ("time_usec", "time_boot_ms", "id", "sensor_id")
 _3D = 3
 #: Of course and accuracy: not known.
 _UNKNOWN_COURSE = 65535
@@ -143,6 +155,13 @@ def _leave(
         tables["DISTANCE_SENSOR"] = (stamp_ns[down], ranges[down])
         if down.any() and "RANGEFINDER" in tables:
             log.leave("RANGEFINDER", len(tables.pop("RANGEFINDER")[0]))
+    if "OPTICAL_FLOW" in tables:
+        stamp_ns, flow = tables["OPTICAL_FLOW"]
+        rated, count = flow[:, 1:].any(), len(flow)
+        why = "" if rated else "without rates: pixels of a lens that nobody knows"
+        if not rated or "OPTICAL_FLOW_RAD" in tables:
+            tables.pop("OPTICAL_FLOW")
+            log.leave("OPTICAL_FLOW", count, why)
     for name, (stamp_ns, _) in tables.items():
         for field in fields[name]:
             if field not in _WANTED[name] and field not in _ABOUT:
@@ -171,6 +190,17 @@ def _add(log: LogFile, tables: dict[str, Table]) -> None:
         stamp_ns, ranges = tables["DISTANCE_SENSOR"]
         metres, least, most = (1e-2 * ranges[:, k] for k in range(3))
         log.add("range/down", stamp_ns, range=metres, min_range=least, max_range=most)
+    if "OPTICAL_FLOW_RAD" in tables:
+        stamp_ns, flow = tables["OPTICAL_FLOW_RAD"]
+        interval_s, level = 1e-6 * flow[:, 1:2], np.zeros((len(flow), 1))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            angles = np.hstack([flow[:, 2:4], level]) / interval_s
+            add_flow(log, stamp_ns, flow[:, 0], interval_s[:, 0], angles, flow[:, 4:7] / interval_s)
+    elif "OPTICAL_FLOW" in tables:
+        stamp_ns, flow = tables["OPTICAL_FLOW"]
+        rates = np.hstack([flow[:, 1:3], np.zeros((len(flow), 1))])
+        unknown = np.full((len(flow), 3), np.nan)
+        add_flow(log, stamp_ns, flow[:, 0], steps_s(stamp_ns), rates, unknown)
     if "RANGEFINDER" in tables:
         log.add("range/down", tables["RANGEFINDER"][0], range=tables["RANGEFINDER"][1][:, 0])
     if "SCALED_PRESSURE" in tables:

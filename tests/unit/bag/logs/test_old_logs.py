@@ -329,6 +329,39 @@ def test_ranges_of_telemetry_are_those_that_look_down(tmp_path):
     assert "DISTANCE_SENSOR (does not look down) 5" in notes
 
 
+@pytest.mark.parametrize("rad", [True, False])
+def test_flows_of_telemetry_are_in_our_axes(tmp_path, rad):
+    """Forward is up about y of FRD; 0 is no quality; rates hold since the message before."""
+
+    def flow(mavlink, k):
+        quality = 200 if k < 15 else 0
+        if rad:
+            turn = (0.001, 0.002, 0.003)
+            return mavlink.MAVLink_optical_flow_rad_message(
+                0, 0, 50_000, 0.01, 0.05, *turn, 2000, quality, 0, -1.0
+            )
+        return mavlink.MAVLink_optical_flow_message(0, 0, 3, 4, 0.0, 0.0, quality, -1.0, 0.1, 0.5)
+
+    flows = read(telemetry(tmp_path / "flow.tlog", 3, flow))[0]["flow/down"]
+    step_s = 0.05 if rad else 0.1
+    seen = [0.01, -0.05, 0.05]
+    expected = seen if rad else [0.1 * step_s, -0.5 * step_s, step_s]
+    assert flows["v"][:15] == pytest.approx(np.tile(expected, (15, 1)))
+    assert np.isnan(flows["v"][15:, :2]).all()
+    if rad:
+        assert flows["w"][0] == pytest.approx([0.001, -0.002, -0.003])
+
+
+def test_a_flow_in_pixels_alone_is_counted(tmp_path):
+    """Of MAVLink 1: nobody knows what a pixel of its lens is."""
+
+    def flow(mavlink, k):
+        return mavlink.MAVLink_optical_flow_message(0, 0, 3, 4, 0.0, 0.0, 200, -1.0)
+
+    _, notes, _ = read(telemetry(tmp_path / "pixels.tlog", 3, raw_imu, flow))
+    assert "OPTICAL_FLOW (without rates: pixels of a lens that nobody knows) 20" in notes
+
+
 def test_a_csvs_ragged_rows_and_a_mats_cells_are_counted(tmp_path):
     from scipy import io
 
