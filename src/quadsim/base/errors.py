@@ -21,11 +21,15 @@ class FlightError(QuadsimError):
     """A run that ended because something broke in flight (exit status 1)."""
 
 
+#: How alike a name has to be to the one that may be meant, 0 to 1.
+NEAR = 0.65
+
+
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """For a message about an unknown name: the one that is meant, if one is near."""
     from difflib import get_close_matches  # here, as it takes 3 ms to import
 
-    nearest = get_close_matches(str(name)[:MOST_SHOWN], known, 1)
+    nearest = get_close_matches(str(name)[:MOST_SHOWN], known, 1, NEAR)
     return f" (did you mean {nearest[0]}?)" if nearest else ""
 
 

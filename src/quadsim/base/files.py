@@ -7,6 +7,9 @@ from pathlib import Path
 
 from quadsim.base.errors import InputError, did_you_mean
 
+#: More names than these are not listed in an error; so many of them are alike.
+MOST_NAMES, MOST_NEAR = 20, 5
+
 #: What is read as a bag, in words.
 BAGS = (
     "a rosbag2 folder, a .mcap or .db3 file (compressed: .mcap.zstd, .db3.zstd), a .bag of ROS 1,"
@@ -63,9 +66,23 @@ def find(kind: str, name: str) -> Path:
             return folder / f"{name}.yaml"
     raise InputError(
         f"unknown {_one_of(kind)} {name!r}{did_you_mean(name, known(kind))};"
-        f" known: {', '.join(known(kind))}"
-        " (or give the path of a .yaml file)"
+        f" {_known_words(kind, name)} (or give the path of a .yaml file)"
     )
+
+
+def _known_words(kind: str, name: str) -> str:
+    """What there is: all names, or where they are many those alike and how to list the others."""
+    names = known(kind)
+    if len(names) <= MOST_NAMES:
+        return f"known: {', '.join(names)}"
+    from difflib import get_close_matches  # here, as it takes 3 ms to import
+
+    near = get_close_matches(name, names, MOST_NEAR, 0.4)
+    alike = f"known: {', '.join(near)}; all" if near else "all"
+    folders = dict.fromkeys(
+        str(folder.resolve()) for folder in config_dirs(kind) if folder.is_dir()
+    )
+    return f"{alike} {len(names)}: ls {' '.join(folders)}"
 
 
 def known_worlds() -> list[str]:

@@ -16,6 +16,7 @@ from quadsim.base.compiled import Array, Record, Vector
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Spec, Vec3, dtype_of, new
 from quadsim.base.records import HELICOPTER_COMMANDS, MAX_ROTORS, VEHICLE_KINDS
+from quadsim.geometry.axes import unit_axes
 from quadsim.geometry.linear import pseudo_inverse, solve
 
 #: What is left of a vehicle that has lost a rotor: nothing that can be flown; thrust and every
@@ -32,6 +33,7 @@ class Airframe(Record):
     kind: int
     mass_kg: float
     inertia_kg_m2: Vector
+    inertia_products_kg_m2: Vector
     rotors: int
     allocation: Annotated[Array, MAX_ROTORS, 4]
     effectiveness: Annotated[Array, 4, MAX_ROTORS]
@@ -60,6 +62,9 @@ class AirframeParams:
     inertia_kg_m2: Annotated[
         Vec3, Spec("moments of inertia about x, y, z", "kg m^2", gt=0.0, le=1000.0)
     ]
+    inertia_products_kg_m2: Annotated[
+        Vec3, Spec("elements xy, xz, yz of the inertia matrix", "kg m^2", ge=-1000.0, le=1000.0)
+    ] = (0.0, 0.0, 0.0)
     kind: Annotated[str, Spec("what lifts it", choices=VEHICLE_KINDS)] = "multirotor"
     lift_ratio: Annotated[
         float, Spec("helicopter: lift at full throttle over the weight", "1", gt=0.0, le=20.0)
@@ -77,6 +82,16 @@ class AirframeParams:
             "1",
             ge=-1.0,
             le=1.0,
+            max_items=MAX_ROTORS,
+        ),
+    ] = ()
+    rotor_axes_B: Annotated[
+        tuple[Vec3, ...],
+        Spec(
+            "directions in which the rotors pull; none: all along body z",
+            "1",
+            ge=-1e3,
+            le=1e3,
             max_items=MAX_ROTORS,
         ),
     ] = ()
@@ -122,6 +137,8 @@ class AirframeParams:
             )
         if self.rotor_speed_min_radps >= self.rotor_speed_max_radps:
             raise InputError("rotor_speed_min_radps: not below rotor_speed_max_radps")
+        axes = unit_axes(self.rotor_axes_B, len(self.rotor_directions))
+        object.__setattr__(self, "rotor_axes_B", axes)
         matrix = effectiveness(self)
         scaled = matrix / np.maximum(np.abs(matrix).max(axis=1, keepdims=True, initial=0.0), 1e-12)
         if np.linalg.matrix_rank(scaled, tol=1e-6) < 4:
@@ -145,9 +162,14 @@ def effectiveness(params: AirframeParams) -> Array:
 
     Torque of a thrust f along z at r: r x (0, 0, f) = (y f, -x f, 0); a rotor that turns
     counter-clockwise is braked by the air and turns the body clockwise: -direction * ratio * f.
+    What tilted rotors pull sideways is left to the position's loop.
     """
     position = np.array(params.rotor_positions_B_m, dtype=float).reshape(-1, 3)
     direction = np.array(params.rotor_directions, dtype=float)
+    if params.rotor_axes_B:
+        axes = np.array(params.rotor_axes_B)
+        drag = -params.torque_ratio_m * direction[:, None] * axes
+        return np.vstack([axes[:, 2], (np.cross(position, axes) + drag).T])
     return np.array(
         [
             np.ones(len(direction)),
@@ -210,6 +232,7 @@ def pack_airframe(params: AirframeParams) -> Airframe:
     record.kind = VEHICLE_KINDS.index(params.kind)
     record.mass_kg = params.mass_kg
     record.inertia_kg_m2[:] = params.inertia_kg_m2
+    record.inertia_products_kg_m2[:] = params.inertia_products_kg_m2
     if params.kind == "helicopter":
         record.thrust_max_mps2 = params.lift_ratio * STANDARD_GRAVITY_MPS2
         record.stick_rate_max_radps[:] = params.stick_rate_max_radps

@@ -21,8 +21,9 @@ from quadsim.control.parameters import AttitudeParams, AutopilotParams
 from quadsim.control.pid import integral_step, low_pass, low_pass_weight, rate_of_change
 from quadsim.control.records import AttitudeControl
 from quadsim.control.three_rotor_flight import spin_control
+from quadsim.geometry.inertia import has_products, over_tensor, times_tensor
 from quadsim.geometry.rotation import Quat, quat, rotate, unrotate, yaw_of
-from quadsim.geometry.vector import cross, vec3
+from quadsim.geometry.vector import add, cross, store, vec3
 
 #: Most angular acceleration from the integral, body axes, rad/s^2.
 RATE_INTEGRAL_LIMIT_RADPS2 = (20.0, 20.0, 4.0)
@@ -216,6 +217,13 @@ def torque_of(w_dot: Vec3, w_B: Vec3, inertia: Vec3) -> Vec3:
     )
 
 
+@inline
+def skew_torque(w_dot: Vec3, w_B: Vec3, moments: Vec3, products: Vec3) -> Vec3:
+    """The same as :func:`torque_of` with a full inertia matrix."""
+    momentum = times_tensor(moments, products, w_B)
+    return add(times_tensor(moments, products, w_dot), cross(w_B, momentum))
+
+
 @kernel
 def _account(state: AttitudeControl, missing: tuple[float, float, float, float]) -> None:
     """Note what of a wrench the rotors did not give."""
@@ -274,6 +282,9 @@ def attitude_control(
     w_dot = wanted_w_dot(state, params, airframe, vec3(odometry.w_B), w_wanted, dt_s)
     inertia = airframe.inertia_kg_m2
     torque = torque_of(w_dot, vec3(state.w_B), vec3(inertia))
+    products = vec3(airframe.inertia_products_kg_m2)
+    if has_products(products):
+        torque = skew_torque(w_dot, vec3(state.w_B), vec3(inertia), products)
     if survival == NO_SURVIVAL:
         given, tilt_share, yaw_share = mix(airframe, thrust_N, torque, rotor_speeds)
     else:
@@ -286,3 +297,6 @@ def attitude_control(
     state.cut[0] = tilt * torque[0] / inertia[0]
     state.cut[1] = tilt * torque[1] / inertia[1]
     state.cut[2] = yaw * torque[2] / inertia[2]
+    if has_products(products):
+        missing = (tilt * torque[0], tilt * torque[1], yaw * torque[2])
+        store(state.cut, over_tensor(vec3(inertia), products, missing))

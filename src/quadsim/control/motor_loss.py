@@ -107,7 +107,8 @@ def _difference(
         watch.difference[axis] = low_pass(watch.difference[axis], turned - expected, weight)
     thrust = 0.0
     for i in range(airframe.rotors):
-        thrust += airframe.thrust_coefficient_N_s2 * watch.likely[i] ** 2
+        pulls = airframe.thrust_coefficient_N_s2 * watch.likely[i] ** 2
+        thrust += airframe.effectiveness[0, i] * pulls
     lacking = lift_mps2 - thrust / airframe.mass_kg
     if math.isfinite(lacking):
         watch.difference[2] = low_pass(watch.difference[2], lacking, weight)

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.base.compiled import plain
 from quadsim.base.errors import InputError
 from quadsim.vehicle.parameters import VehicleParams
+from quadsim.vehicle.propulsion.rotors import disc_axes
 
 #: Joints turn so many times slower than the rotors, against aliasing of what is drawn; rotors get
 #: so many times the inertia about the shaft, so that their angular momentum is the true one.
@@ -75,9 +77,12 @@ def body_mass(vehicle: VehicleParams) -> Mass:
             f" {vehicle.rotor.radius_m:g}: the rotors would weigh more than the vehicle"
         )
     center = -rotor.mass_kg * hubs.sum(axis=0) / mass_kg
-    about_origin = np.diag(vehicle.inertia_kg_m2)
-    for hub in hubs:
-        about_origin = about_origin - rotor.inertia_kg_m2 - rotor.mass_kg * shift(hub)
+    about_origin = vehicle.inertia_tensor_kg_m2
+    upright = ((0.0, 0.0, 1.0),) * len(hubs)
+    for hub, axis_B in zip(hubs, vehicle.rotor_axes_B or upright, strict=True):
+        disc = np.array(plain(disc_axes)(axis_B))
+        turned = disc @ rotor.inertia_kg_m2 @ disc.T
+        about_origin = about_origin - turned - rotor.mass_kg * shift(hub)
     inertia = about_origin - mass_kg * shift(center)
     small, middle, large = np.sort(np.linalg.eigvalsh(inertia))
     slack = small + middle - large

@@ -24,6 +24,7 @@ from quadsim.gazebo.shapes import (
     Color,
     Part,
     height_over_ground_m,
+    rotor_pose,
     shape_parts,
 )
 from quadsim.gazebo.systems import add_system
@@ -105,7 +106,7 @@ def _add_part(link: Element, part: Part, friction: float) -> None:
 def _add_rotor(model: Element, vehicle: VehicleParams, i: int) -> None:
     """A rotor's link, with its hub as origin, and its joint."""
     link = add_child(model, "link", name=f"rotor_{i}")
-    add_pose(link, Pose(vehicle.rotor_positions_B_m[i]))
+    add_pose(link, rotor_pose(vehicle, i))
     _add_inertial(link, rotor_mass(vehicle))
     radius = vehicle.rotor.radius_m
     visual = add_child(link, "visual", name="blade")

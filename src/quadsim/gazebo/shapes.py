@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from quadsim.base.compiled import plain
 from quadsim.base.parameters import Vec3
-from quadsim.geometry.rotation import from_euler
+from quadsim.geometry.rotation import from_euler, normalize
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.world.scene.obstacles import Box, Cylinder, Pose, Sphere
 
@@ -81,6 +82,15 @@ def shape_parts(vehicle: VehicleParams) -> Iterator[Part]:
         yield from _leg(i, foot, middle[2], LEG * reach)
 
 
+def rotor_pose(vehicle: VehicleParams, i: int) -> Pose:
+    """Pose in B of a rotor's hub, whose z is its axis: the shortest turn out of body z."""
+    hub = vehicle.rotor_positions_B_m[i]
+    if not vehicle.rotor_axes_B:
+        return Pose(hub)
+    x, y, z = vehicle.rotor_axes_B[i]
+    return Pose(hub, plain(normalize)((1.0 + z, -y, x, 0.0)))
+
+
 def _rotor(vehicle: VehicleParams, i: int, hub: Vec3, reach: float) -> Iterator[Part]:
     x, y, z = hub
     radius, length = vehicle.rotor.radius_m, math.hypot(x, y)
@@ -90,7 +100,8 @@ def _rotor(vehicle: VehicleParams, i: int, hub: Vec3, reach: float) -> Iterator[
         yield Part(f"arm_{i}", Box((length, arm, arm)), along)
     color = FRONT if x > 1e-9 else REAR
     disc = Cylinder(radius, thickness)
-    yield Part(f"disc_{i}", disc, Pose((x, y, z - 0.5 * thickness)), color, touches=True)
+    below = Pose((0.0, 0.0, -0.5 * thickness))
+    yield Part(f"disc_{i}", disc, rotor_pose(vehicle, i) @ below, color, touches=True)
 
 
 def _leg(i: int, foot: Vec3, hip_m: float, radius_m: float) -> Iterator[Part]:

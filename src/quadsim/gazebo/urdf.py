@@ -60,7 +60,7 @@ def robot_description(
     body = add_child(robot, "link", name=f"{prefix}base_link")
     inertial = add_child(body, "inertial")
     add_child(inertial, "mass", value=vehicle.mass_kg)
-    whole = Mass(vehicle.mass_kg, np.zeros(3), np.diag(vehicle.inertia_kg_m2))
+    whole = Mass(vehicle.mass_kg, np.zeros(3), vehicle.inertia_tensor_kg_m2)
     add_child(inertial, "inertia", **inertia_entries(whole))
     for part in shape_parts(vehicle):
         if part.seen:

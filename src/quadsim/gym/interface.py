@@ -55,7 +55,7 @@ def action_limits(action: str, vehicle: VehicleParams, limits: Limits) -> tuple[
     if action == "velocity":
         high = np.array([speed, speed, speed, rate])
         return -high, high
-    lift = rotors * k / vehicle.mass_kg
+    lift = vehicle.upright_rotors * k / vehicle.mass_kg
     up = lift * most * most
     down = max(lift * least * least, 0.02 * up)  # the least keeps the motors turning
     first = [rate] * 3 if action == "rates" else [tilt, tilt, rate]

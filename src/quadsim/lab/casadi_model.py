@@ -10,10 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from quadsim.base.compiled import plain
 from quadsim.base.errors import InputError
 from quadsim.base.extras import need
 from quadsim.vehicle.aerodynamics import STANDARD_DENSITY_KG_M3
 from quadsim.vehicle.parameters import VehicleParams
+from quadsim.vehicle.propulsion.rotors import disc_axes
 
 #: Parameters by which there are slopes, in this order; inertia is three.
 PARAMETERS = ("mass_kg", "inertia_kg_m2", "thrust_coefficient_N_s2", "torque_ratio_m")
@@ -55,11 +59,12 @@ def casadi_model(vehicle: VehicleParams, gravity_mps2: float = 9.80665) -> Any:
     air_B = R_WB.T @ v_W
     force_B, torque_B = ca.SX.zeros(3), ca.SX.zeros(3)
     idle = max(vehicle.rotor_speed_min_radps, 1.0)
+    axes = vehicle.rotor_axes_B or ((0.0, 0.0, 1.0),) * n
     for i, (r_B, direction) in enumerate(
         zip(vehicle.rotor_positions_B_m, vehicle.rotor_directions, strict=True)
     ):
-        speed, at = speeds[i], ca.DM(r_B)
-        hub = air_B + ca.cross(w_B, at)
+        speed, at, disc = speeds[i], ca.DM(r_B), ca.DM(plain(disc_axes)(axes[i]))
+        hub = disc.T @ (air_B + ca.cross(w_B, at))
         side_speed2 = hub[0] ** 2 + hub[1] ** 2
         static = k * speed**2
         gained = ca.fmin(rotor.translational_lift_N_s2_m2 * side_speed2, static)
@@ -68,11 +73,11 @@ def casadi_model(vehicle: VehicleParams, gravity_mps2: float = 9.80665) -> Any:
         if rotor.flapping_rad > 0.0:
             tilt = rotor.flapping_rad / rotor.radius_m * speed / ca.fmax(speed**2, idle**2)
         side = vehicle.rotor_drag_N_s2 * speed + tilt * thrust
-        push = ca.vertcat(-side * hub[0], -side * hub[1], thrust)
+        push = disc @ ca.vertcat(-side * hub[0], -side * hub[1], thrust)
         rolling = direction * vehicle.rolling_moment_N_s2 * speed
         bend = rotor.hinge_stiffness_N_m * tilt + rotor.hub_moment_N_s2 * speed
         force_B += push
-        torque_B += ca.cross(at, push) + ca.vertcat(
+        torque_B += ca.cross(at, push) + disc @ ca.vertcat(
             bend * hub[1] - rolling * hub[0],
             -bend * hub[0] - rolling * hub[1],
             -direction * torque_ratio * static,
@@ -83,12 +88,13 @@ def casadi_model(vehicle: VehicleParams, gravity_mps2: float = 9.80665) -> Any:
     force_B -= (drag + fast * area) * air_B
     late_s = ca.if_else(u > speeds, vehicle.time_constant_up_s, vehicle.time_constant_down_s)
     spin = (u - speeds) / late_s
-    turning = rotor.inertia_kg_m2 * ca.DM(vehicle.rotor_directions)
-    momentum = inertia * w_B + ca.vertcat(0.0, 0.0, ca.dot(turning, speeds))
-    net = torque_B - ca.cross(w_B, momentum) - ca.vertcat(0.0, 0.0, ca.dot(turning, spin))
+    turning = ca.DM(rotor.inertia_kg_m2 * np.array(axes).T * vehicle.rotor_directions)
+    tensor = ca.diag(inertia) + ca.DM(vehicle.inertia_tensor_kg_m2 - np.diag(vehicle.inertia_kg_m2))
+    momentum = tensor @ w_B + turning @ speeds
+    net = torque_B - ca.cross(w_B, momentum) - turning @ spin
     q_dot = 0.5 * ca.vertcat(-ca.dot(r, w_B), w * w_B + ca.cross(r, w_B))
     a_W = R_WB @ force_B / mass - ca.DM([0.0, 0.0, gravity_mps2])
-    x_dot = ca.vertcat(v_W, a_W, q_dot, net / inertia, spin)
+    x_dot = ca.vertcat(v_W, a_W, q_dot, ca.solve(tensor, net), spin)
     return ca.Function("vehicle", [x, u, theta], [x_dot], ["x", "u", "theta"], ["x_dot"])
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from quadsim.base.compiled import Array, inline
+from quadsim.base.compiled import Array, inline, kernel
 from quadsim.base.parameters import Vec3
 from quadsim.base.records import HELICOPTER
+from quadsim.geometry.inertia import has_products, over_tensor, times_tensor
 from quadsim.geometry.rotation import Mat3, apply, apply_inverse
 from quadsim.geometry.vector import add, cross, scale, subtract, vec3
 from quadsim.vehicle.aerodynamics import body_drag
@@ -80,3 +81,27 @@ def accelerations(
     net = subtract(torque_B, cross(w_B, momentum))
     w_dot_B = (net[0] / inertia[0], net[1] / inertia[1], (net[2] - rotors[1]) / inertia[2])
     return (a_W[0], a_W[1], a_W[2] - gravity_mps2), w_dot_B
+
+
+@inline
+def is_skew(params: VehicleParams) -> bool:
+    """Whether rotors are tilted, or the body's axes are not the principal ones."""
+    return params.rotor_axes_B_count > 0 or has_products(vec3(params.inertia_products_kg_m2))
+
+
+@kernel
+def skew_rates(
+    torque_B: Vec3, w_B: Vec3, rotors: tuple[Vec3, Vec3], moments: Vec3, products: Vec3
+) -> Vec3:
+    """Angular acceleration of :func:`accelerations`, in rad/s^2, with a full inertia matrix.
+
+    Args:
+        torque_B: about the centre of mass in N m.
+        w_B: body rates in rad/s.
+        rotors: their angular momentum in B in kg m^2/s, and its derivative in N m.
+        moments: elements xx, yy, zz of the inertia in kg m^2.
+        products: its elements xy, xz, yz.
+    """
+    momentum = add(times_tensor(moments, products, w_B), rotors[0])
+    net = subtract(subtract(torque_B, cross(w_B, momentum)), rotors[1])
+    return over_tensor(moments, products, net)

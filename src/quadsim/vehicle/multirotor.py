@@ -14,7 +14,7 @@ from quadsim.base.records import HELICOPTER, MAX_ROTORS, Kinematics
 from quadsim.geometry.vector import vec3
 from quadsim.vehicle.contact.contact import is_clear, update_contacts
 from quadsim.vehicle.disturbances import DisturbanceTable, apply_disturbances
-from quadsim.vehicle.forces import accelerations, forces
+from quadsim.vehicle.forces import accelerations, forces, is_skew, skew_rates
 from quadsim.vehicle.formalisms.formalisms import (
     attitude_matrix,
     attitude_quaternion,
@@ -34,7 +34,7 @@ from quadsim.vehicle.propulsion.motors import (
     in_common,
     motor_current_A,
 )
-from quadsim.vehicle.propulsion.rotors import rotor_momentum
+from quadsim.vehicle.propulsion.rotors import rotor_momentum, rotor_momentum_B
 from quadsim.vehicle.ropes.suspension import catch, has_load, has_ropes, suspend
 from quadsim.vehicle.state import (
     GIMBAL_LOCK,
@@ -84,6 +84,10 @@ def body_accelerations(x: Array, model: Model, x_dot: Array) -> tuple[Vec3, Vec3
     )
     if params.kind == HELICOPTER:
         w_dot_B = helicopter_rates(w_dot_B, params)
+    elif is_skew(params):
+        momenta = (rotor_momentum_B(x, params), rotor_momentum_B(x_dot, params))
+        moments, products = vec3(params.inertia_kg_m2), vec3(params.inertia_products_kg_m2)
+        w_dot_B = skew_rates(torque_B, w_B, momenta, moments, products)
     if not has_ropes(params):
         return a_W, w_dot_B
     return suspend(x, R_WB, v_W, w_B, a_W, w_dot_B, vehicle, params, environment, work.ropes, x_dot)

@@ -6,9 +6,13 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Choice, Spec, Vec3
 from quadsim.base.records import HELICOPTER_COMMANDS, MAX_ROTORS, VEHICLE_KINDS
+from quadsim.geometry.axes import unit_axes
 from quadsim.vehicle.contact.hull import MAX_FEET, MAX_HULL, hull_points
 from quadsim.vehicle.layout import LAYOUTS, lay_out
 from quadsim.vehicle.propulsion.parameters import (
@@ -230,6 +234,7 @@ _MULTIROTOR_NEEDS = {
 _ROTORS_ALONE = (
     "rotor_positions_B_m",
     "rotor_directions",
+    "rotor_axes_B",
     "torque_ratio_m",
     "rotor_speed_min_radps",
     "rotor_drag_N_s2",
@@ -251,9 +256,19 @@ class VehicleParams:
     name: Annotated[str, Spec("what the figures describe, with their source")]
     mass_kg: Annotated[float, Spec("mass", "kg", gt=0.0, le=1000.0)]
     inertia_kg_m2: Annotated[
-        Vec3, Spec("principal moments of inertia about x, y, z", "kg m^2", gt=0.0, le=1000.0)
+        Vec3, Spec("moments of inertia about x, y, z", "kg m^2", gt=0.0, le=1000.0)
     ]
-    rotor_directions_count: ClassVar[int]  # in kernels
+    rotor_directions_count: ClassVar[int]  # in kernels, as the next
+    rotor_axes_B_count: ClassVar[int]
+    inertia_products_kg_m2: Annotated[
+        Vec3,
+        Spec(
+            "elements xy, xz and yz of the inertia matrix, as ixy, ixz, iyz of SDF and URDF",
+            "kg m^2",
+            ge=-1000.0,
+            le=1000.0,
+        ),
+    ] = (0.0, 0.0, 0.0)
     kind: Annotated[Choice, Spec("what lifts it", choices=VEHICLE_KINDS)] = "multirotor"
     helicopter: HelicopterParams = field(default_factory=HelicopterParams)
     rotor_layout: Annotated[
@@ -276,6 +291,16 @@ class VehicleParams:
             "1",
             ge=-1.0,
             le=1.0,
+            max_items=MAX_ROTORS,
+        ),
+    ] = ()
+    rotor_axes_B: Annotated[
+        tuple[Vec3, ...],
+        Spec(
+            "directions in which the rotors pull, of any length; none: all along body z",
+            "1",
+            ge=-1e3,
+            le=1e3,
             max_items=MAX_ROTORS,
         ),
     ] = ()
@@ -352,6 +377,19 @@ class VehicleParams:
         return self.rotor_drag_N_s2 + tilt_N_s2
 
     @property
+    def inertia_tensor_kg_m2(self) -> NDArray[np.float64]:
+        """(3, 3) matrix of inertia, body axes."""
+        (xx, yy, zz), (xy, xz, yz) = self.inertia_kg_m2, self.inertia_products_kg_m2
+        return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+    @property
+    def upright_rotors(self) -> float:
+        """How many upright rotors lift as much as these do with the same thrusts."""
+        if not self.rotor_axes_B:
+            return float(len(self.rotor_directions))
+        return math.fsum(axis[2] for axis in self.rotor_axes_B)
+
+    @property
     def rotor_inertia_kg_m2(self) -> float:
         """Of a rotor about its shaft."""
         return self.rotor.inertia_kg_m2
@@ -369,6 +407,13 @@ class VehicleParams:
     def __post_init__(self) -> None:
         """Refuse bodies that cannot be."""
         small, middle, large = sorted(self.inertia_kg_m2)
+        if self.inertia_products_kg_m2 != (0.0, 0.0, 0.0):
+            small, middle, large = np.linalg.eigvalsh(self.inertia_tensor_kg_m2).tolist()
+            if small <= 0.0:
+                raise InputError(
+                    f"inertia_products_kg_m2: no body has them (a principal moment of {small:g});"
+                    " give the elements of the matrix, or smaller ones"
+                )
         if small + middle < large:
             raise InputError(
                 f"inertia_kg_m2: no body has it ({large:g} > {small + middle:g}); the largest"
@@ -381,7 +426,7 @@ class VehicleParams:
 
     def _check_helicopter(self) -> None:
         """Refuse a helicopter that cannot fly, and figures of rotors that it does not have."""
-        for name in (*_MULTIROTOR_NEEDS, *_ROTORS_ALONE):
+        for name in (*_MULTIROTOR_NEEDS, *_ROTORS_ALONE, "inertia_products_kg_m2"):
             if getattr(self, name) != type(self).__dataclass_fields__[name].default:
                 raise InputError(f"{name}: a helicopter has none; allowed: with kind: multirotor")
         if self.rotor != RotorParams() or self.motor != MotorParams():
@@ -407,11 +452,13 @@ class VehicleParams:
             )
         if len(self.rotor_directions) < 3 or any(abs(d) != 1.0 for d in self.rotor_directions):
             raise InputError("rotor_directions: give 3 to 8 rotors, each 1 or -1")
+        axes = unit_axes(self.rotor_axes_B, len(self.rotor_directions))
+        object.__setattr__(self, "rotor_axes_B", axes)
         if self.rotor_speed_min_radps >= self.rotor_speed_max_radps:
             raise InputError("rotor_speed_min_radps: not below rotor_speed_max_radps")
         hover_N = self.mass_kg * 9.80665
         most_N = (
-            len(self.rotor_directions)
+            self.upright_rotors
             * self.thrust_coefficient_N_s2
             * (self.rotor_speed_max_radps * self.rotor_speed_max_radps)
         )

@@ -153,7 +153,7 @@ def lying_height_m(
 
 def hover_speed_radps(vehicle: VehicleParams) -> float:
     """Speed of the rotors of a multirotor in hover, where all give the same thrust."""
-    thrust_N = vehicle.mass_kg * STANDARD_GRAVITY_MPS2 / len(vehicle.rotor_directions)
+    thrust_N = vehicle.mass_kg * STANDARD_GRAVITY_MPS2 / vehicle.upright_rotors
     return math.sqrt(thrust_N / vehicle.thrust_coefficient_N_s2)
 
 

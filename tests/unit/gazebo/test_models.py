@@ -21,6 +21,7 @@ from quadsim.gazebo.sdf import model_sdf
 from quadsim.gazebo.sensors import CameraParams
 from quadsim.gazebo.urdf import robot_description
 from quadsim.gazebo.worlds import for_gazebo
+from quadsim.lab.vehicle_import.vehicle_file import read_figures
 from quadsim.sensors.devices import load_suite
 from quadsim.vehicle.contact.hull import hull_points
 from quadsim.vehicle.parameters import VehicleParams
@@ -94,6 +95,25 @@ def test_every_link_could_be_built(name):
         assert mass > 0.0
         assert small > 0.0
         assert small + middle >= large
+
+
+def test_tilted_rotors_and_products_of_inertia_come_back(tmp_path):
+    """Written for Gazebo and read by what imports its files: the figures of our file."""
+    params = replace(
+        vehicle_of("x500"),
+        rotor_axes_B=((-0.2, 0.1, 1.0), (0.3, -0.1, 1.0), (0.1, 0.3, 1.0), (0.0, 0.0, 1.0)),
+        inertia_products_kg_m2=(0.004, -0.002, 0.0015),
+    )
+    path = tmp_path / "model.sdf"
+    path.write_text(model_sdf(params, suite_of("default")), encoding="utf-8")
+    found = read_figures(path).values
+    np.testing.assert_allclose(found["rotor_axes_B"], params.rotor_axes_B, atol=1e-8)
+    np.testing.assert_allclose(found["rotor_positions_B_m"], params.rotor_positions_B_m, atol=1e-8)
+    np.testing.assert_allclose(found["inertia_kg_m2"], params.inertia_kg_m2, atol=1e-8)
+    products = found["inertia_products_kg_m2"]
+    np.testing.assert_allclose(products, params.inertia_products_kg_m2, atol=1e-8)
+    urdf = ET.fromstring(robot_description(params, {})).find("link/inertial/inertia")
+    assert [float(urdf.get(key)) for key in ("ixy", "ixz", "iyz")] == [0.004, -0.002, 0.0015]
 
 
 def test_rotors_on_slow_joints_keep_their_angular_momentum():

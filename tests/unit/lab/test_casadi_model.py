@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -29,10 +31,16 @@ def drawn(vehicle, seed):
     return np.concatenate([x, speeds]), commands
 
 
-@pytest.mark.parametrize("name", ["x500", "hummingbird", "iris", "crazyflie2"])
+@pytest.mark.parametrize("name", ["x500", "hummingbird", "iris", "crazyflie2", "skew"])
 def test_it_is_the_derivative_of_the_vehicle(name):
-    scenario = load_scenario("hover", vehicle=name)
+    scenario = load_scenario("hover", vehicle="x500" if name == "skew" else name)
     params, n = scenario.vehicle, len(scenario.vehicle.rotor_directions)
+    if name == "skew":
+        params = replace(
+            params,
+            rotor_axes_B=((-0.2, 0.1, 1.0), (0.3, -0.1, 1.0), (0.1, 0.3, 1.0), (0.0, 0.0, 1.0)),
+            inertia_products_kg_m2=(0.004, -0.002, 0.0015),
+        )
     fleet = Fleet(params, scenario.environment)
     model = fleet.model(0)
     held = model[0].held

@@ -113,11 +113,42 @@ def test_links_of_sdf_become_the_body_that_their_points_make(tmp_path: Path) -> 
     assert hover_speed_radps(vehicle) == pytest.approx(math.sqrt(1.44 * 9.80665 / 4 / 9e-6))
 
 
-def test_products_of_inertia_and_tilted_rotors_are_said(tmp_path: Path) -> None:
+def test_products_of_inertia_and_tilted_rotors_are_kept(tmp_path: Path) -> None:
     tilted = sdf(tilt="0.1 0 0", body="0 0 0 0 0 0.5")
-    vehicle, notes = vehicle_of(written(tmp_path, "model.sdf", tilted))
-    assert any("products of inertia xy" in note for note in notes)
-    assert sum("is tilted by 5.73 deg" in note for note in notes) == 4
+    vehicle, _ = vehicle_of(written(tmp_path, "model.sdf", tilted))
+    lean = (0.0, -math.sin(0.1), math.cos(0.1))
+    np.testing.assert_allclose(vehicle.rotor_axes_B, [lean] * 4, atol=1e-9)
+    # of the body alone, as the rotors stand in a rectangle: R diag(12, 15, 22) R' for x and y
+    turned = (0.012 - 0.015) * math.sin(0.5) * math.cos(0.5)
+    assert vehicle.inertia_products_kg_m2[0] == pytest.approx(turned, rel=1e-6)
+    # the rotors' own moments lean; their masses are 5 cm above the body's
+    leaning = -4 * (2e-5 - 2e-5) * math.sin(0.1)
+    assert vehicle.inertia_products_kg_m2[1:] == pytest.approx((0.0, leaning), abs=1e-8)
+    assert vehicle.thrust_coefficient_N_s2 == pytest.approx(9e-6)
+    lift = 4 * 9e-6 * hover_speed_radps(vehicle) ** 2 * math.cos(0.1)
+    assert lift == pytest.approx(vehicle.mass_kg * 9.80665)
+
+
+def tilted_hexacopter() -> str:
+    """Places and turns of PX4's 10044_sihsim_hex; each rotor leans 15 deg about its arm (ours)."""
+    lines = ["param set-default CA_ROTOR_COUNT 6", "param set SIH_MASS 1.5", "# sihsim"]
+    c, s = math.cos(math.radians(15.0)), math.sin(math.radians(15.0))
+    places = ((0.866, 0.5), (0.0, 1.0), (-0.866, 0.5), (-0.866, -0.5), (0.0, -1.0), (0.866, -0.5))
+    for i, (x, y) in enumerate(places):
+        lean = s if i % 2 else -s
+        values = {"PX": x, "PY": y, "AX": -lean * y, "AY": lean * x, "AZ": -c}
+        values["KM"] = -0.05 if i % 2 else 0.05
+        lines += [f"param set-default CA_ROTOR{i}_{key} {value}" for key, value in values.items()]
+    return "\n".join(lines) + "\n"
+
+
+def test_px4s_axes_are_ours(tmp_path: Path) -> None:
+    vehicle, _ = vehicle_of(written(tmp_path, "10044_hex", tilted_hexacopter()))
+    axes = np.array(vehicle.rotor_axes_B)
+    np.testing.assert_allclose(np.degrees(np.arccos(axes[:, 2])), 15.0, rtol=1e-6)
+    # front right is (x, -y) here; its axis leans along (-y, -x) of the file, with y turned over
+    lean = math.sin(math.radians(15.0))
+    assert axes[0] == pytest.approx((lean * 0.5, lean * 0.866, math.cos(math.radians(15.0))))
     lift = 4 * vehicle.thrust_coefficient_N_s2
     assert lift == pytest.approx(4 * 9e-6 * math.cos(0.1))
 
@@ -212,7 +243,7 @@ def test_px4_sih_has_values_of_its_own(tmp_path: Path) -> None:
     assert vehicle.inertia_kg_m2 == (0.025, 0.025, 0.030)
     assert vehicle.rotor_positions_B_m[0] == pytest.approx((0.2, -0.2, 0.0))
     assert any("PX4's own values hold: SIH_IXX" in note for note in notes)
-    assert any("products of inertia xy -0.001" in note for note in notes)
+    assert vehicle.inertia_products_kg_m2 == (-0.001, 0.0, 0.0)
 
 
 ROTORPY = """
@@ -321,8 +352,11 @@ def test_what_is_no_vehicle_is_one_line(name: str, text: str, words: str, tmp_pa
         import_vehicle(written(tmp_path, name, text))
 
 
-def test_an_imported_vehicle_flies_the_square(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tilted", [False, True])
+def test_an_imported_vehicle_flies_the_square(tilted: bool, tmp_path: Path) -> None:
     source, target = written(tmp_path, "u.urdf", URDF), tmp_path / "u.yaml"
+    if tilted:
+        source = written(tmp_path, "10044_hex", tilted_hexacopter())
     ran = CliRunner().invoke(main, ["vehicle", "import", str(source), "--output", str(target)])
     assert ran.exit_code == 0, ran.output
     arguments = ["sim", "--scenario", "square", "--vehicle", str(target), "--no-report", "--json"]

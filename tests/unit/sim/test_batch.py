@@ -41,6 +41,13 @@ VEHICLE = replace(
     rotor=RotorParams(inertia_kg_m2=4e-5),
     air_density_kg_m3=0.0,
 )
+#: Rotors that pull inwards and sideways, on a body whose axes are not the principal ones.
+SKEW = replace(
+    VEHICLE,
+    name="tilted rotors and products of inertia",
+    rotor_axes_B=((-0.2, 0.1, 1.0), (0.3, -0.1, 1.0), (0.1, 0.3, 1.0), (0.0, 0.0, 1.0)),
+    inertia_products_kg_m2=(0.004, -0.002, 0.0015),
+)
 WINDY = EnvironmentParams(
     wind_W_mps=(3.0, -1.0, 0.5), gravity_gradient_per_s2=3e-4, ground_height_m=-50.0
 )
@@ -75,7 +82,10 @@ def reference(params, environment, x, commands, duration_s):
     """The same flight by scipy, written with matrices: p, v, q (w first), w and rotors."""
     hubs, senses = np.array(params.rotor_positions_B_m), np.array(params.rotor_directions)
     inertia = np.diag(params.inertia_kg_m2)
+    inertia[[0, 0, 1], [1, 2, 2]] = inertia[[1, 2, 2], [0, 0, 1]] = params.inertia_products_kg_m2
     spin_kg_m2 = params.rotor.inertia_kg_m2
+    axes = np.array(params.rotor_axes_B or [(0.0, 0.0, 1.0)] * len(hubs))
+    discs = np.eye(3) - axes[:, :, None] * axes[:, None, :]
 
     def slope(_, x):
         v_W, w_B, speeds = x[3:6], x[10:13], x[13:]
@@ -84,16 +94,15 @@ def reference(params, environment, x, commands, duration_s):
         error = commands - speeds
         constants = (params.time_constant_up_s, params.time_constant_down_s)
         speeds_dot = error / np.where(error > 0, *constants)
-        disc = np.diag([1.0, 1.0, 0.0])
-        hub = (air_B + np.cross(w_B, hubs)) @ disc
+        hub = np.einsum("nij,nj->ni", discs, air_B + np.cross(w_B, hubs))
         thrust = params.thrust_coefficient_N_s2 * speeds**2
-        forces = thrust[:, None] * [0, 0, 1] - params.rotor_drag_N_s2 * speeds[:, None] * hub
+        forces = thrust[:, None] * axes - params.rotor_drag_N_s2 * speeds[:, None] * hub
         torque = np.cross(hubs, forces).sum(axis=0)
         rolling = params.rolling_moment_N_s2 * senses * speeds
         torque -= (rolling[:, None] * hub).sum(axis=0)
-        torque[2] -= params.torque_ratio_m * senses @ thrust
-        torque[2] -= spin_kg_m2 * senses @ speeds_dot
-        momentum = inertia @ w_B + [0, 0, spin_kg_m2 * senses @ speeds]
+        torque -= params.torque_ratio_m * (senses * thrust) @ axes
+        torque -= spin_kg_m2 * (senses * speeds_dot) @ axes
+        momentum = inertia @ w_B + spin_kg_m2 * (senses * speeds) @ axes
         force_B = forces.sum(axis=0) - np.array(params.body_drag_N_s_m) * air_B
         gravity = GRAVITY - environment.gravity_gradient_per_s2 * x[2]
         rates = np.array(
@@ -116,10 +125,10 @@ def reference(params, environment, x, commands, duration_s):
     return end
 
 
-@pytest.mark.parametrize("rotors", [4, pytest.param(6, marks=pytest.mark.thorough)])
-def test_flight_of_each_vehicle_is_scipys(rotors):
-    params = VEHICLE
-    if rotors == 6:
+@pytest.mark.parametrize("kind", [4, "skew", pytest.param(6, marks=pytest.mark.thorough)])
+def test_flight_of_each_vehicle_is_scipys(kind):
+    params = SKEW if kind == "skew" else VEHICLE
+    if kind == 6:
         angles = np.arange(6) * math.pi / 3
         params = replace(
             VEHICLE,
@@ -159,6 +168,7 @@ def file_of(name):
     ("params", "integrator"),
     [
         (VEHICLE, "rk4"),
+        (SKEW, "rk4"),
         (VEHICLE, "explicit_euler"),
         (file_of("x500"), "rk4"),  # inflow, descent and flapping
         pytest.param(file_of("crazyflie21"), "rk4", marks=pytest.mark.thorough),

@@ -70,11 +70,12 @@ def varied(scenario: Scenario, mass_share: float, gain_share: float) -> Scenario
         gain_share: gains of position, velocity and tilt over those of the autopilot's file.
     """
     vehicle, autopilot = scenario.vehicle, scenario.autopilot
-    x, y, z = vehicle.inertia_kg_m2
+    (x, y, z), (xy, xz, yz) = vehicle.inertia_kg_m2, vehicle.inertia_products_kg_m2
     heavier = replace(
         vehicle,
         mass_kg=mass_share * vehicle.mass_kg,
         inertia_kg_m2=(mass_share * x, mass_share * y, mass_share * z),
+        inertia_products_kg_m2=(mass_share * xy, mass_share * xz, mass_share * yz),
     )
     position = replace(
         autopilot.position,

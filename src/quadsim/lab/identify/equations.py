@@ -33,6 +33,8 @@ THRUST, TORQUE, SPIN, ROLLING = (
 )
 
 UP = np.array([0.0, 0.0, 1.0])
+#: (3, 3, 3) of a vector product: (a x b)_i = sum of [i, j, k] a_j b_k.
+LEVI_CIVITA = np.cross(np.eye(3)[:, None], np.eye(3)[None]).transpose(2, 0, 1)
 
 #: Parameters in order: the terms' figures (that of the drag torque over the thrust's), torque over
 #: inertia of x, y, z, and the rest.
@@ -109,7 +111,8 @@ class Equations:
         w = grid.gyro_S
         #: products of rates in Euler's equations: y z, z x, x y
         self._products = mean(np.roll(w, -1, axis=1) * np.roll(w, 1, axis=1))
-        self._lever = self._lever_matrix(mean(w[:, :, None] * w[:, None, :]))
+        self._squares = mean(w[:, :, None] * w[:, None, :])
+        self._lever = self._lever_matrix(self._squares)
         air_W = grid.v_W if grid.wind_W is None else grid.v_W - grid.wind_W
         self._calm = self._wrenches(air_W)
         self._windy: list[Array] = []  # the same per WIND_STEP_MPS of wind
@@ -135,8 +138,12 @@ class Equations:
             f_W = np.einsum("nij,nj->ni", grid.R_WB, f_B)
             lift_W = grid.R_WB[:, 2, 2:] * f_B[:, 2:]
             columns.append(mean(np.hstack([f_B, f_W, t_B, lift_W])))
-        spin = grid.speed_radps @ np.array(self._vehicle.rotor_directions)
-        columns[SPIN][:, TORQUE_B] -= self._grid.windows.slope(spin)[:, None] * UP
+        turns = np.array(self._vehicle.rotor_directions)
+        spin = self._grid.windows.slope(grid.speed_radps @ turns)[:, None] * UP
+        if self._vehicle.rotor_axes_B:
+            axes = turns[:, None] * np.array(self._vehicle.rotor_axes_B)
+            spin = self._grid.windows.slope(grid.speed_radps @ axes)
+        columns[SPIN][:, TORQUE_B] -= spin
         return np.stack(columns, axis=-1)
 
     @property
@@ -224,5 +231,10 @@ class Equations:
         inertia, (x, y, yaw) = self.inertia(theta), theta[PLACES["centre"]]
         lift = total[:, FORCE_B.start + 2]
         offset = np.stack([y * lift, -x * lift, yaw * lift], axis=1)
+        tensor = self._vehicle.inertia_tensor_kg_m2 / self._vehicle.mass_kg
+        if any(self._vehicle.inertia_products_kg_m2):  # which are the file's
+            np.fill_diagonal(tensor, inertia)
+            turning = np.einsum("ijk,kl,wjl->wi", LEVI_CIVITA, tensor, self._squares)
+            return np.asarray((total[:, TORQUE_B] + offset - turning) @ np.linalg.inv(tensor))
         stretch = np.roll(inertia, -1) - np.roll(inertia, 1)  # y - z, z - x, x - y
         return np.asarray((total[:, TORQUE_B] + offset + stretch * self._products) / inertia)

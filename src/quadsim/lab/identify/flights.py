@@ -94,7 +94,7 @@ def recorder_unknowns(levelled: bool) -> list[UnknownFigure]:
 
 def _rotor_scales(vehicle: VehicleParams, gravity_mps2: float) -> tuple[float, float, float]:
     """Thrust in N, speed in rad/s and arm in m of a rotor in hover."""
-    thrust = vehicle.mass_kg * gravity_mps2 / len(vehicle.rotor_directions)
+    thrust = vehicle.mass_kg * gravity_mps2 / vehicle.upright_rotors
     arm = float(np.abs(np.array(vehicle.rotor_positions_B_m)[:, :2]).mean())
     return thrust, math.sqrt(thrust / vehicle.thrust_coefficient_N_s2), arm
 

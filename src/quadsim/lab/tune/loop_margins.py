@@ -82,10 +82,9 @@ def spin_up_lead_s(vehicle: VehicleParams) -> float:
     The drag torque is k w^2 and grows by 2 k w with the speed, the rotor's inertia gives J w_dot:
     together 2 k w (1 + s J / (2 k w)).
     """
-    rotors = len(vehicle.rotor_directions)
-    if not rotors:
+    if not vehicle.rotor_directions:
         return 0.0
-    thrust_N = vehicle.mass_kg * GRAVITY_MPS2 / rotors
+    thrust_N = vehicle.mass_kg * GRAVITY_MPS2 / vehicle.upright_rotors
     speed_radps = math.sqrt(thrust_N / vehicle.thrust_coefficient_N_s2)
     slope = 2.0 * vehicle.torque_ratio_m * vehicle.thrust_coefficient_N_s2 * speed_radps
     return vehicle.rotor.inertia_kg_m2 / slope

@@ -57,15 +57,15 @@ def _means_before(
     Angular accelerations are differences of the rates, of which the last are those at the start, so
     that nothing behind it counts. NaN where the flight is not free.
     """
-    inertia, block = np.array(vehicle.inertia_kg_m2), block_of(flight)
+    inertia, block = vehicle.inertia_tensor_kg_m2, block_of(flight)
     rest = np.full((len(flight), 3), np.nan)
-    rest[wrench.rows] = wrench.torque - inertia * flight.w_dot_B[wrench.rows]
+    rest[wrench.rows] = wrench.torque - flight.w_dot_B[wrench.rows] @ inertia
     bad = np.isnan(rest).any(axis=1)
     sums = np.cumsum(np.vstack([np.zeros(3), np.nan_to_num(rest)]), axis=0)
     gaps = np.cumsum(np.r_[0, bad])
     end = first[:, None] - block * np.arange(count)
     begin, end = np.maximum(end - block, 0), np.maximum(end, block)
-    rotated = inertia * (flight.w_B[end] - flight.w_B[begin]) / flight.dt_s
+    rotated = (flight.w_B[end] - flight.w_B[begin]) @ inertia / flight.dt_s
     means = (sums[end] - sums[begin] + rotated) / block
     known = (first[:, None] >= block * np.arange(1, count + 1)) & (gaps[end] == gaps[begin])
     return np.where(known[..., None], means, np.nan)

@@ -15,7 +15,7 @@ from quadsim.vehicle.formalisms.formalisms import attitude_matrix, finish_step
 from quadsim.vehicle.multirotor import integrate
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import QUATERNION, PhysicsParams
-from quadsim.vehicle.propulsion.rotors import rotor_momentum
+from quadsim.vehicle.propulsion.rotors import rotor_momentum_B
 from quadsim.vehicle.ropes.suspension import catch
 from quadsim.vehicle.ropes.suspension_rows import has_load
 from quadsim.vehicle.state import (
@@ -77,11 +77,11 @@ def wrenches(
         rates = (w_B[k, 0], w_B[k, 1], w_B[k, 2])
         air_B = (v_B[k, 0], v_B[k, 1], v_B[k, 2])
         force, torque = forces(vehicle.x, level, air_B, rates, vehicle, params)
-        turned = cross(rates, (0.0, 0.0, rotor_momentum(vehicle.x, params)))
+        turned = cross(rates, rotor_momentum_B(vehicle.x, params))
+        sped_up = rotor_momentum_B(change, params)
         for i in range(3):
             out[k, i] = force[i]
-            out[k, 3 + i] = torque[i] - turned[i]
-        out[k, 5] -= rotor_momentum(change, params)
+            out[k, 3 + i] = torque[i] - turned[i] - sped_up[i]
 
 
 @kernel

@@ -41,9 +41,9 @@ def wrench_of(flight: RecordedFlight, vehicle: VehicleParams, gravity_mps2: floa
 def residual_wrench(flight: RecordedFlight, vehicle: VehicleParams, gravity_mps2: float) -> Wrench:
     """What the vehicle's file leaves of the force and the torque of a flight."""
     modelled = wrench_of(flight, vehicle, gravity_mps2)
-    inertia = np.array(vehicle.inertia_kg_m2)
+    inertia = vehicle.inertia_tensor_kg_m2
     w_B = flight.w_B
-    torque = inertia * flight.w_dot_B + np.cross(w_B, inertia * w_B)
+    torque = flight.w_dot_B @ inertia + np.cross(w_B, w_B @ inertia)
     r_B = np.array(vehicle.recorder.imu_position_B_m)
     lever = np.cross(flight.w_dot_B, r_B) + np.cross(w_B, np.cross(w_B, r_B))
     rope_B = _rope_force(flight, vehicle, gravity_mps2)

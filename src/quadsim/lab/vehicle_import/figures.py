@@ -95,23 +95,20 @@ class Figures:
         self.put("rotor_directions", [float(np.sign(d)) for d in directions], source)
 
     def put_inertia(self, inertia: Array, source: str) -> None:
-        """Set moments of inertia of a tensor (3, 3) about the centre of mass, in B."""
+        """Set the inertia by a tensor (3, 3) about the centre of mass, in B."""
         moments = np.diag(inertia)
-        products = max(abs(inertia[0, 1]), abs(inertia[0, 2]), abs(inertia[1, 2]))
-        if products > SMALL_PRODUCT * moments.max():
-            self.notes.append(
-                f"products of inertia xy {inertia[0, 1]:.4g}, xz {inertia[0, 2]:.4g}, yz"
-                f" {inertia[1, 2]:.4g} kg m^2 are left out: a vehicle file has none"
-            )
+        products = inertia[[0, 0, 1], [1, 2, 2]]
         self.put("inertia_kg_m2", moments.tolist(), source)
+        if np.abs(products).max() > SMALL_PRODUCT * moments.max():
+            self.put("inertia_products_kg_m2", products.tolist(), source)
 
-    def stand_up(self, axes: Sequence[Array]) -> tuple[list[int], float]:
-        """Which rotors lift, by their axes in B, and the part of their thrust that is upwards.
+    def stand_up(self, axes: Sequence[Array]) -> list[int]:
+        """Which rotors lift, by their axes in B, which are set where they are tilted.
 
         Raises:
             InputError: a rotor that pulls downwards.
         """
-        lifting, shares = [], []
+        lifting, tilts = [], []
         for i, axis in enumerate(axes):
             tilt = math.acos(float(np.clip(axis[2] / np.linalg.norm(axis), -1.0, 1.0)))
             if tilt > math.pi - MOST_TILT_RAD:
@@ -124,14 +121,13 @@ class Figures:
                     f"rotor {i} is left out: its axis is {math.degrees(tilt):.0f} deg off upright"
                 )
                 continue
-            if tilt > SMALL_TILT_RAD:
-                self.notes.append(
-                    f"rotor {i} is tilted by {math.degrees(tilt):.2f} deg: only the upward"
-                    f" {math.cos(tilt):.4f} of its thrust is kept, what it pulls sideways is lost"
-                )
             lifting.append(i)
-            shares.append(math.cos(tilt) if tilt > SMALL_TILT_RAD else 1.0)
-        return lifting, math.fsum(shares) / max(1, len(shares))
+            tilts.append(tilt)
+        if max(tilts, default=0.0) > SMALL_TILT_RAD:
+            units = [(axes[i] / np.linalg.norm(axes[i])).tolist() for i in lifting]
+            tilted = ", ".join(f"{math.degrees(tilt):.4g}" for tilt in tilts)
+            self.put("rotor_axes_B", units, f"tilted by {tilted} deg")
+        return lifting
 
 
 def _finite(value: float) -> bool:

@@ -384,7 +384,7 @@ def _put_rotors(body: Body, figures: Figures, center: Array, place: Place) -> li
         range(len(motors)), key=lambda i: number_of(motors[i], "motorNumber", place, str(i))
     )
     axes = [_rotation(links[i].pose)[:, 2] for i in order]
-    lifting, share = figures.stand_up(axes)
+    lifting = figures.stand_up(axes)
     used = [order[i] for i in lifting]
     if not used:
         return links
@@ -397,7 +397,6 @@ def _put_rotors(body: Body, figures: Figures, center: Array, place: Place) -> li
     uneven = list(_motor_numbers(figures, [motors[i] for i in used], place))
     if uneven:
         figures.notes.append(f"the rotors differ in {', '.join(uneven)}: the mean is taken")
-    figures.values["thrust_coefficient_N_s2"] *= share
     radius_m = max(links[i].radius_m for i in used)
     if radius_m > 0.0:
         figures.put("rotor.radius_m", radius_m, "collision shape of a rotor")

@@ -72,7 +72,7 @@ def read_px4(text: str, where: str) -> Figures:
     ]
     if any(not np.any(axis) for axis in axes):
         raise InputError(f"{where}: CA_ROTORi_AX, AY, AZ: an axis is zero")
-    lifting, share = figures.stand_up(axes)
+    lifting = figures.stand_up(axes)
     hubs = [[of_rotor(i, "PX"), -of_rotor(i, "PY"), -of_rotor(i, "PZ")] for i in lifting]
     moments = [of_rotor(i, "KM", 0.05) for i in lifting]
     figures.put("torque_ratio_m", float(np.mean(np.abs(moments))), "CA_ROTORi_KM, PX4's own 0.05")
@@ -88,14 +88,12 @@ def read_px4(text: str, where: str) -> Figures:
         speed = least + given["MPC_THR_HOVER"] * (most - least)
         figures.put(HOVER_SPEED, speed, "MPC_THR_HOVER of the way to SIM_GZ_EC_MAX")
     if any(key.startswith("SIH_") for key in given) or "sihsim" in text:
-        _put_sih(figures, given, hubs, share)
+        _put_sih(figures, given, hubs)
     figures.put_rotors(hubs, moments, "CA_ROTOR")
     return figures
 
 
-def _put_sih(
-    figures: Figures, given: Mapping[str, float], hubs: list[list[float]], share: float
-) -> None:
+def _put_sih(figures: Figures, given: Mapping[str, float], hubs: list[list[float]]) -> None:
     """Figures of PX4's own simulation; it multiplies geometry of unit size by its arms."""
     value = {**_SIH, **given}
     owned = ", ".join(key for key in _SIH if key not in given)
@@ -105,7 +103,7 @@ def _put_sih(
     xx, yy, zz, xy, xz, yz = (value[f"SIH_I{key}"] for key in ("XX", "YY", "ZZ", "XY", "XZ", "YZ"))
     inertia = np.array([[xx, -xy, -xz], [-xy, yy, yz], [-xz, yz, zz]])  # y and z turn over
     figures.put_inertia(inertia, "SIH_IXX, SIH_IYY, SIH_IZZ")
-    k = value["SIH_T_MAX"] / SIH_SPEED_RADPS**2 * share
+    k = value["SIH_T_MAX"] / SIH_SPEED_RADPS**2
     figures.put("thrust_coefficient_N_s2", k, f"SIH_T_MAX at {SIH_SPEED_RADPS:g} rad/s (ours)")
     figures.put("rotor_speed_max_radps", SIH_SPEED_RADPS, "ours: SIH knows thrusts alone")
     figures.put("torque_ratio_m", value["SIH_Q_MAX"] / value["SIH_T_MAX"], "SIH_Q_MAX, SIH_T_MAX")

@@ -67,8 +67,10 @@ def merge(figures: Sequence[Figures]) -> Figures:
     first = figures[0]
     for other in figures[1:]:
         if "rotor_layout" in first.values or "rotor_positions_B_m" in first.values:
-            for key in ("rotor_layout", "arm_m", "rotor_height_m"):
+            for key in ("rotor_layout", "arm_m", "rotor_height_m", "rotor_axes_B"):
                 other.values.pop(key, None)
+        if "inertia_kg_m2" in first.values:
+            other.values.pop("inertia_products_kg_m2", None)
         lacking = [key for key in other.values if key not in first.values and key != "name"]
         for key in lacking:
             first.put(key, other.values[key], f"of {Path(other.where).name}")
@@ -102,16 +104,18 @@ def complete(figures: Figures) -> None:
         places = lay_out(str(value["rotor_layout"]), float(value["arm_m"]), 0.0)[0]
     hubs = np.array(places, dtype=float)
     weight_N = float(value["mass_kg"]) * GRAVITY_MPS2
+    axes = np.array(value.get("rotor_axes_B", [(0.0, 0.0, 1.0)] * len(hubs)), dtype=float)
+    upright = float(np.sum(axes[:, 2] / np.linalg.norm(axes, axis=1)))
     speed = value.pop(HOVER_SPEED, None)
     if "thrust_coefficient_N_s2" not in value:
         if speed is None:
             _ask(figures, "thrust_coefficient_N_s2")
-        k = weight_N / len(hubs) / speed**2
+        k = weight_N / upright / speed**2
         fill("thrust_coefficient_N_s2", k, f"lifts the weight at {figures.sources[HOVER_SPEED]}")
     k = float(value["thrust_coefficient_N_s2"])
     if not k > 0.0:
         raise InputError(f"{figures.where}: thrust_coefficient_N_s2: {k!r}; allowed: > 0")
-    hover_radps = math.sqrt(weight_N / len(hubs) / k)
+    hover_radps = math.sqrt(weight_N / upright / k)
     gaps = [np.hypot(*(a - b)[:2]) for i, a in enumerate(hubs) for b in hubs[:i]]
     gap_m = min((gap for gap in gaps if gap > 1e-3), default=0.3)
     fill("rotor.radius_m", min(5.0, 0.4 * gap_m), "0.4 of the distance to the next rotor")
@@ -154,6 +158,13 @@ def _ask(figures: Figures, key: str) -> None:
 def _make_possible(figures: Figures) -> None:
     """Lower a largest moment of inertia that no body has to the sum of the others."""
     moments = [float(moment) for moment in figures.values["inertia_kg_m2"]]
+    products = figures.values.get("inertia_products_kg_m2", (0.0, 0.0, 0.0))
+    tensor = np.diag(moments)
+    tensor[[0, 0, 1], [1, 2, 2]] = tensor[[1, 2, 2], [0, 0, 1]] = products
+    turn = np.eye(3)
+    if any(products):
+        principal, turn = np.linalg.eigh(tensor)
+        moments = principal.tolist()
     large = max(moments)
     rest = sum(moments) - large
     if large > rest > 0.0:
@@ -162,7 +173,11 @@ def _make_possible(figures: Figures) -> None:
             f" {rest:.6g} is taken"
         )
         lowered = [rest * (1.0 - 1e-9) if moment == large else moment for moment in moments]
-        figures.put("inertia_kg_m2", lowered, "lowered to what a body can have")
+        tensor = turn @ np.diag(lowered) @ turn.T
+        figures.values["inertia_kg_m2"] = lowered if not any(products) else np.diag(tensor).tolist()
+        figures.sources["inertia_kg_m2"] = "lowered to what a body can have"
+        if any(products):
+            figures.values["inertia_products_kg_m2"] = tensor[[0, 0, 1], [1, 2, 2]].tolist()
 
 
 def _shown(value: Any) -> str:

@@ -59,6 +59,10 @@ ARMING_CHECKS = (
     "not level",
     "in motion",
 )
+#: What to do about some of them.
+ARMING_REMEDIES = {
+    "not level": "to start on a slope, raise flight.arming.tilt_rad of the autopilot"
+}
 
 ZERO: Vec3 = (0.0, 0.0, 0.0)
 
@@ -333,7 +337,7 @@ class EstimateCheck:
         for words, (value, limit, unit) in zip(ARMING_CHECKS, values, strict=True):
             if value > limit:
                 found = f"{words}: {float(value):.3g} {unit}, at most {limit:g}"
-                why = self.awaited() if "yaw" in words else ""
+                why = self.awaited() if "yaw" in words else ARMING_REMEDIES.get(words, "")
                 return "; ".join(filter(None, (found, why)))
         if charge < limits.charge:
             return f"battery low: {100.0 * charge:.0f} %, at least {100.0 * limits.charge:g}"

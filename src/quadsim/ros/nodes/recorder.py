@@ -83,6 +83,7 @@ class RecorderNode(QuadsimNode):
         self.get_logger().info(f"records into {self._bag.path}, some {RATE} a vehicle{rests}")
         self._kept: dict[str, Thinning] = {}
         self._latched: set[str] = set()
+        self._awaited: dict[str, Callable[[], None]] = {}  # how to subscribe, by the topic
         self._heard: list[tuple[Listening, Callable[[int, bytes], None]]] = []
         self._time_ns = self._flushed_ns = 0
         self._ahead = Ahead()
@@ -115,7 +116,7 @@ class RecorderNode(QuadsimNode):
             raise InputError(f"{where}: no JSON object of texts by their names") from None
 
     def _record(self, name: str, topic: Topic, needed: bool) -> None:
-        """Subscribe to one topic, reliable where it is offered so.
+        """Record one topic, reliable where it is offered so, once it is in use.
 
         The clock and the truth are heard in any case: they tell the time.
         """
@@ -133,13 +134,25 @@ class RecorderNode(QuadsimNode):
                 self._latched.add(name)
             self._bag.add_topic(name, topic.type_name, offered)
             self._kept[name] = Thinning(self._profile.period_ns(topic.name))
-        waiting = replace(topic, wanted=qos.deeper(topic.offered, WAITING))
-        listening = self.pause_messages(self.listen(waiting, lambda _: None, name))
-        self._heard.append(
-            (listening, partial(self._hear, name, topic.type_name, offered, time_of))
-        )
+        hear = partial(self._hear, name, topic.type_name, offered, time_of)
+        self._awaited[name] = partial(self._subscribe, name, topic, hear)
         if needed:
+            self._awaited.pop(name)()
             self.need(partial(self.count_publishers, name))
+
+    def _subscribe(self, name: str, topic: Topic, hear: Callable[[int, bytes], None]) -> None:
+        """Let messages of a topic wait for :meth:`_take`."""
+        waiting = replace(topic, wanted=qos.deeper(topic.offered, WAITING))
+        self._heard.append((self.pause_messages(self.listen(waiting, lambda _: None, name)), hear))
+
+    def _subscribe_to_used(self) -> None:
+        """Subscribe to what somebody has begun to publish or to listen to.
+
+        A topic that only the recorder knows would be in everybody's list of topics.
+        """
+        for name in list(self._awaited):
+            if self.count_publishers(name) or self.count_subscribers(name):
+                self._awaited.pop(name)()
 
     def _hear(
         self,
@@ -204,6 +217,7 @@ class RecorderNode(QuadsimNode):
 
     def _flush(self) -> None:
         """Hand what is there to the system; say once that the disk takes no more."""
+        self._subscribe_to_used()
         self._bag.flush_when_due()
         size = self._bag.size
         if size >= self._said_bytes + SAID_BYTES:

@@ -28,6 +28,7 @@ from quadsim.control.attitude import (
     is_idle,
     rate_gain_and_lead,
     rates_against,
+    skew_torque,
     thrust_limits,
     tilt_from_up,
     torque_of,
@@ -36,6 +37,7 @@ from quadsim.control.attitude import (
 from quadsim.control.mixer import equal_speeds, mix
 from quadsim.control.parameters import AttitudeParams, AutopilotParams
 from quadsim.control.pid import low_pass_weight
+from quadsim.geometry.inertia import has_products, over_tensor
 from quadsim.geometry.rotation import (
     Quat,
     apply,
@@ -44,13 +46,18 @@ from quadsim.geometry.rotation import (
     normalize,
     to_matrix_scaled,
 )
-from quadsim.geometry.vector import add, scale, subtract
+from quadsim.geometry.vector import add, scale, subtract, vec3
 from quadsim.vehicle.aerodynamics import body_drag
-from quadsim.vehicle.forces import accelerations
+from quadsim.vehicle.forces import accelerations, is_skew, skew_rates
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.propulsion.motors import follow_speed
 from quadsim.vehicle.propulsion.parameters import RotorParams
-from quadsim.vehicle.propulsion.rotors import Effects, add_rotor, effects_of
+from quadsim.vehicle.propulsion.rotors import (
+    Effects,
+    add_rotor,
+    add_tilted_rotor,
+    effects_of,
+)
 from quadsim.vehicle.state import ROTOR, P, Q, V, W
 from quadsim.world.earth.gravity import gravity_at
 
@@ -68,8 +75,8 @@ LAW_ROWS = 16
 WRENCH, CLEAN, TILT, WORK_ROWS = LAW_ROWS, LAW_ROWS + 4, LAW_ROWS + 5, 8
 
 #: Rows of a derivative's working memory: velocity through the air, wrench of the rotors, their
-#: momentum over their inertia and its derivative.
-AIR, WRENCH_SUM, SPIN, AERO_ROWS = 0, 3, 9, 11
+#: momentum over their inertia and its derivative; both as vectors where rotors are tilted.
+AIR, WRENCH_SUM, SPIN, SPIN_B, AERO_ROWS = 0, 3, 9, 11, 17
 
 
 def _numbers(cls: Any) -> list[str]:
@@ -103,7 +110,8 @@ class World(NamedTuple):
 class Marks(NamedTuple):
     """Effects of the rotors as tuples of one number where they are there, else of none.
 
-    The length is known to the compiler, which leaves out of the loop what is not there.
+    The last stands for tilted rotors and products of inertia. The length is known to the compiler,
+    which leaves out of the loop what is not there.
     """
 
     momentum: tuple[float, ...]
@@ -112,6 +120,7 @@ class Marks(NamedTuple):
     residual: tuple[float, ...]
     torque_residual: tuple[float, ...]
     asymmetry: tuple[float, ...]
+    skew: tuple[float, ...]
 
 
 class Law(NamedTuple):
@@ -123,6 +132,7 @@ class Law(NamedTuple):
     dt_s: float
     shares: tuple[tuple[float, float, float, float], ...]  # each rotor's thrust of (F, torque)
     limits: tuple[float, float, float, float]  # of :func:`limits_of`
+    skew: tuple[float, ...]  # as in Marks
 
 
 def as_tuples(packed: Any, kind: Any) -> Any:
@@ -144,15 +154,19 @@ def as_tuples(packed: Any, kind: Any) -> Any:
 def figures_of(params: VehicleParams) -> Any:
     """VehicleFigures of a vehicle."""
     found = as_tuples(pack(params), VehicleFigures)
+    upright = ((0.0, 0.0, 1.0),) * len(params.rotor_directions)
     return found._replace(
-        rotor_positions_B_m=params.rotor_positions_B_m, rotor_directions=params.rotor_directions
+        rotor_positions_B_m=params.rotor_positions_B_m,
+        rotor_directions=params.rotor_directions,
+        rotor_axes_B=params.rotor_axes_B or upright,
     )
 
 
 def marks_of(params: VehicleParams) -> Marks:
     """The effects of a vehicle's rotors."""
     packed: Any = pack(params)
-    return Marks(*(((1.0,) if there else ()) for there in plain(effects_of)(packed)))
+    there = (*plain(effects_of)(packed), plain(is_skew)(packed))
+    return Marks(*(((1.0,) if each else ()) for each in there))
 
 
 def law_of(params: AutopilotParams, airframe: Airframe, dt_s: float) -> Law:
@@ -166,6 +180,7 @@ def law_of(params: AutopilotParams, airframe: Airframe, dt_s: float) -> Law:
         dt_s,
         tuple(shares[: airframe.rotors]),
         limits_of(airframe, params.attitude.thrust_reserve),
+        (1.0,) if plain(has_products)(vec3(airframe.inertia_products_kg_m2)) else (),
     )
 
 
@@ -250,9 +265,12 @@ def derive_lanes(s: Array, model: tuple[Array, Array, Any, World, Marks], s_dot:
         v_W, R_WB = read3(s, V, i), to_matrix_scaled(read4(s, Q, i))
         write(work, AIR, i, apply_inverse(R_WB, subtract(v_W, world.wind_W_mps)))
         write(work, WRENCH_SUM, i, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+        if len(marks.skew) > 0:
+            write(work, SPIN_B, i, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
     # rotor by rotor, as the compiler makes vectors of innermost loops alone
     for k in range(len(body.rotor_directions)):
         direction, r_B = body.rotor_directions[k], body.rotor_positions_B_m[k]
+        axis_B = body.rotor_axes_B[k]
         for i in range(LANES):
             speed = s[(ROTOR + k) * LANES + i]
             speed_dot = follow_speed(
@@ -263,7 +281,16 @@ def derive_lanes(s: Array, model: tuple[Array, Array, Any, World, Marks], s_dot:
             tx, ty, tz = read3(work, WRENCH_SUM + 3, i)
             total = (fx, fy, fz, tx, ty, tz)
             air_B, w_B = read3(work, AIR, i), read3(s, W, i)
-            total = add_rotor(total, r_B, direction, speed, air_B, w_B, 1.0, effects, body)
+            if len(marks.skew) > 0:
+                total = add_tilted_rotor(
+                    total, axis_B, r_B, direction, speed, air_B, w_B, 1.0, effects, body
+                )
+                spin = add(read3(work, SPIN_B, i), scale(direction * speed, axis_B))
+                change = scale(direction * speed_dot, axis_B)
+                write(work, SPIN_B, i, spin)
+                write(work, SPIN_B + 3, i, add(read3(work, SPIN_B + 3, i), change))
+            else:
+                total = add_rotor(total, r_B, direction, speed, air_B, w_B, 1.0, effects, body)
             write(work, WRENCH_SUM, i, total)
             work[SPIN * LANES + i] += direction * speed
             work[(SPIN + 1) * LANES + i] += direction * speed_dot
@@ -281,6 +308,13 @@ def derive_lanes(s: Array, model: tuple[Array, Array, Any, World, Marks], s_dot:
         a_W, w_dot_B = accelerations(
             apply(R_WB, force_B), torque_B, w_B, rotors, gravity, body.mass_kg, body.inertia_kg_m2
         )
+        if len(marks.skew) > 0:
+            momenta = (
+                scale(rotor_kg_m2, read3(work, SPIN_B, i)),
+                scale(rotor_kg_m2, read3(work, SPIN_B + 3, i)),
+            )
+            products = body.inertia_products_kg_m2
+            w_dot_B = skew_rates(torque_B, w_B, momenta, body.inertia_kg_m2, products)
         write(s_dot, P, i, v_W)
         write(s_dot, V, i, a_W)
         write(s_dot, Q, i, multiply(q, (0.0, 0.5 * w_B[0], 0.5 * w_B[1], 0.5 * w_B[2])))
@@ -351,6 +385,9 @@ def control_lanes(s: Array, law: Law, body: Any) -> None:
         )  # fmt: skip
         write(s, base + RUNNING, i, (1.0, w_x, w_y, w_z, i_x, i_y, i_z, 0.0, 0.0, 0.0))
         torque = torque_of((a_x, a_y, a_z), (w_x, w_y, w_z), body.inertia_kg_m2)
+        if len(law.skew) > 0:
+            products = body.inertia_products_kg_m2
+            torque = skew_torque((a_x, a_y, a_z), (w_x, w_y, w_z), body.inertia_kg_m2, products)
         thrust = s[(base + WANTED_THRUST) * LANES + i]
         thrust_N = body.mass_kg * min(max(thrust, law.limits[0]), law.limits[1])
         write(s, base + WRENCH, i, (thrust_N, torque[0], torque[1], torque[2]))
@@ -394,5 +431,9 @@ def mix_lanes(s: Array, n: int, airframe: Airframe, speeds: Array) -> None:
             s[(base + CUT) * LANES + i] = tilt * torque[0] / inertia[0]
             s[(base + CUT + 1) * LANES + i] = tilt * torque[1] / inertia[1]
             s[(base + CUT + 2) * LANES + i] = yaw * torque[2] / inertia[2]
+            products = vec3(airframe.inertia_products_kg_m2)
+            if has_products(products):
+                missing = (tilt * torque[0], tilt * torque[1], yaw * torque[2])
+                write(s, base + CUT, i, over_tensor(vec3(inertia), products, missing))
         for k in range(n):
             s[(ROTOR + n + k) * LANES + i] = speeds[k]

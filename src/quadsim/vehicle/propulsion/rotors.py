@@ -44,9 +44,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from quadsim.base.compiled import Array, inline
+from quadsim.base.compiled import Array, inline, kernel
 from quadsim.base.parameters import Vec3
-from quadsim.geometry.vector import vec3
+from quadsim.geometry.rotation import Mat3, apply, apply_inverse
+from quadsim.geometry.vector import add, scale, vec3
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.propulsion.inflow import (
     LINE_ENDS,
@@ -243,6 +244,54 @@ def add_rotor(
 
 
 @inline
+def disc_axes(axis_B: Vec3) -> Mat3:
+    """Attitude in B of a rotor's disc, whose z is its axis: the shortest turn out of body z."""
+    x, y, z = axis_B
+    k = 1.0 / (1.0 + z)
+    return ((1.0 - k * x * x, -k * x * y, x), (-k * x * y, 1.0 - k * y * y, y), (-x, -y, z))
+
+
+@inline
+def add_tilted_rotor(
+    total: Wrench,
+    axis_B: Vec3,
+    r_B: Vec3,
+    direction: float,
+    speed: float,
+    air_B: Vec3,
+    w_B: Vec3,
+    gain: float,
+    effects: Effects,
+    params: VehicleParams,
+) -> Wrench:
+    """The same as :func:`add_rotor` for a rotor that pulls along ``axis_B``: in its disc's axes."""
+    R = disc_axes(axis_B)
+    fx, fy, fz, tx, ty, tz = total
+    f, t = apply_inverse(R, (fx, fy, fz)), apply_inverse(R, (tx, ty, tz))
+    fx, fy, fz, tx, ty, tz = add_rotor(
+        (f[0], f[1], f[2], t[0], t[1], t[2]), apply_inverse(R, r_B), direction, speed,
+        apply_inverse(R, air_B), apply_inverse(R, w_B), gain, effects, params,
+    )  # fmt: skip
+    f, t = apply(R, (fx, fy, fz)), apply(R, (tx, ty, tz))
+    return f[0], f[1], f[2], t[0], t[1], t[2]
+
+
+@kernel
+def tilted_rotors(
+    x: Array, air_B: Vec3, w_B: Vec3, held: Held, effects: Effects, params: VehicleParams
+) -> Wrench:
+    """Sum over rotors of which each has an axis of its own."""
+    total = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    for i in range(params.rotor_directions_count):
+        total = add_tilted_rotor(
+            total, vec3(params.rotor_axes_B[i]), vec3(params.rotor_positions_B_m[i]),
+            params.rotor_directions[i], x[ROTOR + i], air_B, w_B, held.thrust_gain[i], effects,
+            params,
+        )  # fmt: skip
+    return total
+
+
+@inline
 def rotor_wrench(
     x: Array, air_B: Vec3, w_B: Vec3, held: Held, params: VehicleParams
 ) -> tuple[Vec3, Vec3]:
@@ -257,7 +306,10 @@ def rotor_wrench(
     """
     effects = effects_of(params)
     total = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    for i in range(params.rotor_directions_count):
+    upright = params.rotor_directions_count
+    if params.rotor_axes_B_count > 0:
+        total, upright = tilted_rotors(x, air_B, w_B, held, effects, params), 0
+    for i in range(upright):
         total = add_rotor(
             total, vec3(params.rotor_positions_B_m[i]), params.rotor_directions[i], x[ROTOR + i],
             air_B, w_B, held.thrust_gain[i], effects, params,
@@ -278,3 +330,15 @@ def rotor_momentum(x: Array, params: VehicleParams) -> float:
     for i in range(params.rotor_directions_count):
         total += params.rotor_directions[i] * x[ROTOR + i]
     return float(params.rotor.inertia_kg_m2 * total)
+
+
+@kernel
+def rotor_momentum_B(x: Array, params: VehicleParams) -> Vec3:
+    """The same as :func:`rotor_momentum` of rotors that may be tilted, as a vector in B."""
+    if params.rotor_axes_B_count == 0:
+        return (0.0, 0.0, rotor_momentum(x, params))
+    total = (0.0, 0.0, 0.0)
+    for i in range(params.rotor_directions_count):
+        spin = params.rotor_directions[i] * x[ROTOR + i]
+        total = add(total, scale(spin, vec3(params.rotor_axes_B[i])))
+    return scale(params.rotor.inertia_kg_m2, total)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from quadsim.base.compiled import Array, kernel
 from quadsim.base.parameters import Vec3
+from quadsim.geometry.inertia import has_products, over_tensor
 from quadsim.geometry.rotation import Mat3, apply, apply_inverse
 from quadsim.geometry.vector import add, cross, dot, norm, scale, subtract, vec3
 from quadsim.vehicle.parameters import VehicleParams
@@ -75,12 +76,20 @@ def aim(rope: int, span_W: Vec3, R_WB: Mat3, rows: RopeRows, params: VehiclePara
 
 
 @kernel
+def _turned(torque_B: Vec3, params: VehicleParams) -> Vec3:
+    """Angular acceleration by a torque, body axes."""
+    return over_tensor(vec3(params.inertia_kg_m2), vec3(params.inertia_products_kg_m2), torque_B)
+
+
+@kernel
 def fill_mobility(rows: RopeRows, mass_kg: float, params: VehicleParams, turning: bool) -> None:
     """A M^-1 A^T of both ropes; with ``turning`` False of the positions alone."""
     for i in range(ROPES):
         for j in range(i + 1):
             total = dot(vec3(rows.normal_W[i]), vec3(rows.normal_W[j])) / mass_kg
-            if turning:
+            if turning and has_products(vec3(params.inertia_products_kg_m2)):
+                total += dot(vec3(rows.turn_B_m[i]), _turned(vec3(rows.turn_B_m[j]), params))
+            elif turning:
                 for k in range(3):
                     turns = rows.turn_B_m[i, k] * rows.turn_B_m[j, k]
                     total += turns / params.inertia_kg_m2[k]
@@ -122,14 +131,14 @@ def pulls(rows: RopeRows, mass_kg: float, params: VehicleParams) -> tuple[Vec3, 
         n_W, arm_B = vec3(rows.normal_W[rope]), vec3(rows.turn_B_m[rope])
         linear = add(linear, scale(force / mass_kg, n_W))
         inertia = params.inertia_kg_m2
-        turn = add(
-            turn,
-            (
-                force * arm_B[0] / inertia[0],
-                force * arm_B[1] / inertia[1],
-                force * arm_B[2] / inertia[2],
-            ),
+        turned = (
+            force * arm_B[0] / inertia[0],
+            force * arm_B[1] / inertia[1],
+            force * arm_B[2] / inertia[2],
         )
+        if has_products(vec3(params.inertia_products_kg_m2)):
+            turned = scale(force, _turned(arm_B, params))
+        turn = add(turn, turned)
         if rope == SLUNG:
             load = scale(-force / params.load.mass_kg, n_W)
     return linear, turn, load

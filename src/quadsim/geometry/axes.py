@@ -1,0 +1,32 @@
+"""Directions that a user gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from quadsim.base.errors import InputError
+from quadsim.base.parameters import Vec3
+
+#: A rotor's axis is no further than this from body z.
+MOST_TILT_DEG = 60.0
+
+
+def unit_axes(axes_B: Sequence[Vec3], count: int) -> tuple[Vec3, ...]:
+    """Axes of ``count`` rotors as unit vectors; none where all of them are body z.
+
+    Raises:
+        InputError: there are more or fewer, or one does not lift.
+    """
+    if len(axes_B) not in (0, count):
+        raise InputError(f"rotor_axes_B: {len(axes_B)} for {count} rotors; give one each, or none")
+    found = []
+    for i, (x, y, z) in enumerate(axes_B):
+        length = math.sqrt(x * x + y * y + z * z)
+        if not z > math.cos(math.radians(MOST_TILT_DEG)) * length:
+            raise InputError(
+                f"rotor_axes_B[{i}]: {x:g}, {y:g}, {z:g}; allowed: within {MOST_TILT_DEG:g} deg of"
+                " body z"
+            )
+        found.append((x / length, y / length, z / length))
+    return tuple(found) if any(axis != (0.0, 0.0, 1.0) for axis in found) else ()
