@@ -48,16 +48,24 @@ class LogFormat:
         module = import_module(f"quadsim.bag.logs.{self.name}")
         try:
             log: LogFile = module.read(path, columns)
-        except (QuadsimError, ImportError, OSError, MemoryError):
+        except (ImportError, OSError, MemoryError):
             raise
+        except QuadsimError as error:
+            raise type(error)(_printable(str(error))) from error
         except Exception as error:
             words = f"damaged, or of a form that is not read ({type(error).__name__}: {error})"
-            raise InputError(f"{path}: this {self.about} is {words}") from error
+            raise InputError(_printable(f"{path}: this {self.about} is {words}")) from error
+        log.unread = {_printable(name): count for name, count in log.unread.items()}
         if not log.facts.count:
             unread = ", ".join(f"{name} {count}" for name, count in log.unread.items())
             there = f" that a topic takes; it has {unread}" if unread else ""
             raise InputError(f"{path}: no message in this {self.about}{there}")
         return log
+
+
+def _printable(text: str) -> str:
+    """A text with names from a damaged file, in one line and without what moves a terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _is_tum(path: Path, head: bytes) -> bool:
