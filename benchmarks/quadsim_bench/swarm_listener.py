@@ -13,8 +13,7 @@ from rclpy.node import Node
 from std_srvs.srv import SetBool
 
 from quadsim.base.errors import FlightError
-from quadsim.ros.messages.cdr import stamp_of
-from quadsim.ros.messages.world import stamp_ns_of
+from quadsim.ros.messages.cdr import stamp_ns_of, stamp_of
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import own_node
 from quadsim.ros.runtime.topics import full_name

@@ -503,8 +503,8 @@ def test_of_two_who_say_that_the_vehicle_obeys_none_is_believed(bench, tmp_path)
 
 def test_what_ends_a_flight_of_lost_setpoints_is_read_and_judged(bench, tmp_path, monkeypatch):
     """As mavros offers GUID_TIMEOUT: a ROS parameter of its node param, once it knows it."""
-    monkeypatch.setattr("quadsim.ros.drivers.parameters.ASK_S", 0.2)
-    monkeypatch.setattr("quadsim.ros.drivers.parameters.AGAIN_S", 0.2)
+    monkeypatch.setattr("quadsim.ros.drivers.outputs.ASK_S", 0.2)
+    monkeypatch.setattr("quadsim.ros.drivers.outputs.AGAIN_S", 0.2)
     monkeypatch.setattr(f"{__name__}.ROVER", ROVER + """
 parameters:
   - {name: GUID_TIMEOUT, node: param, most: 1.0, why: it flies on when setpoints end}

@@ -460,7 +460,7 @@ def test_a_driver_that_is_gone_is_not_ready(bench):
     hall.enabled()
     hall.enable(False)
     bench.node.destroy_publisher(ready)
-    hall.until(lambda: "who said vehicle/ready is gone" in hall.enable().message)
+    hall.until(lambda: "the publisher of vehicle/ready is gone" in hall.enable().message)
 
 
 def test_a_second_publisher_of_wishes_is_named(bench):

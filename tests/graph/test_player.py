@@ -24,8 +24,8 @@ from quadsim.bag.reading import open_bag
 from quadsim.bag.writer import BagWriter
 from quadsim.base.errors import InputError
 from quadsim.geometry.geodesy import Datum
-from quadsim.ros.messages.cdr import stamp_of
-from quadsim.ros.messages.world import make_datum, make_time, stamp_ns_of
+from quadsim.ros.messages.cdr import stamp_ns_of, stamp_of
+from quadsim.ros.messages.world import make_datum, make_time
 from quadsim.ros.nodes import estimator, player
 from quadsim.ros.runtime import qos
 

@@ -16,7 +16,7 @@ from sensor_msgs.msg import Imu, MagneticField, NavSatFix
 from std_srvs.srv import Empty, SetBool, Trigger
 
 from quadsim.base.files import find
-from quadsim.ros.messages.world import stamp_ns_of
+from quadsim.ros.messages.cdr import stamp_ns_of
 from quadsim.ros.nodes.swarm import SwarmNode
 from quadsim.ros.runtime import topics
 from quadsim.sim.scenario import load_scenario

@@ -164,7 +164,7 @@ def _is_meant(criterion: EventCriterion, event: Event, start_ns: int) -> bool:
 
 
 def judge_event(criterion: EventCriterion, log: FlightLog) -> dict[str, Any]:
-    """What the summary says of an event that must come; its value is when it first came, in s."""
+    """What the summary has of an event that must come; its value is when it first came, in s."""
     came = [e.stamp_ns for e in log.events if _is_meant(criterion, e, log.start_ns)]
     value = (min(came) - log.start_ns) * 1e-9 if came else None
     words = f"event {criterion.event}" + (f": {criterion.message}" if criterion.message else "")

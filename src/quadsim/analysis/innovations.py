@@ -17,7 +17,7 @@ from quadsim.sim.log import Array, Innovations, Inside
 from quadsim.wire.axes import rotation_matrices
 
 
-class Believed:
+class FilterStates:
     """Innovations and biases of an estimator.
 
     Args:

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from quadsim.analysis.arrivals import Overheard
-from quadsim.analysis.innovations import Believed, inside_of_smoothed
+from quadsim.analysis.innovations import FilterStates, inside_of_smoothed
 from quadsim.analysis.refusals import refusals
 from quadsim.analysis.truth import read_truth, truth_topic
 from quadsim.bag.confusions import MendedBag, confusions_of, mend_words
@@ -46,7 +46,7 @@ from quadsim.sim.log import Array, FlightLog, Inside, Track, track_of
 from quadsim.wire.standard import NUMBERS, OWN_SENSORS
 
 Progress = Callable[[float], None]
-#: What most estimators wait for on the ground, beside the IMU.
+#: What most estimators wait for on the ground, apart from the IMU.
 STARTED_BY = ("gps/fix", "imu/mag", "imu/static_pressure")
 NEEDED_TO_START = ("gnss_position", "magnetic_field", "pressure")
 #: What helps against a reason to refuse.
@@ -65,7 +65,7 @@ class Replay:
 
     Attributes:
         log: the flight, with the replayed estimates alone, in the order asked for, what each
-            believed besides, and how the bag's messages came.
+            estimated besides, and how the bag's messages came.
         counts: estimator to what it received and refused.
         span_ns: first and last IMU stamp; equal in a bag without any.
         wall_s: how long reading, estimating and the log's reading took, s.
@@ -83,38 +83,38 @@ class Replay:
 
 
 class _Run:
-    """One estimator, and what it said of every IMU stamp: there and then, or at the end."""
+    """One estimator, and its output at every IMU stamp: there and then, or at the end."""
 
     def __init__(self, estimator: Estimator | OwnEstimator) -> None:
         self.estimator = estimator
-        self.kept = KeptTrack(with_sigma=True)
+        self.stored = KeptTrack(with_sigma=True)
         if not isinstance(estimator, Smoother | OwnEstimator):
             self.running = Running(estimator)
-            self.believed = Believed(estimator)
+            self.states = FilterStates(estimator)
 
     def take(self, messages: Messages) -> None:
         """Give it messages, and write its estimates down."""
         if isinstance(self.estimator, OwnEstimator):
-            self.kept.append(track_of(self.estimator.take_all(messages)))
+            self.stored.append(track_of(self.estimator.take_all(messages)))
             return
         if isinstance(self.estimator, Smoother):
             for kind, stamp_ns, values in messages:
                 getattr(self.estimator, kind)(stamp_ns, *values)
             return
         found = self.running.take(messages)
-        self.kept.append(track_of(found.odometry))
-        self.believed.take(found)
+        self.stored.append(track_of(found.odometry))
+        self.states.take(found)
 
     def finish(self) -> tuple[Track, Inside | None]:
         """Everything that was written down; the smoother's work is done here."""
         if isinstance(self.estimator, OwnEstimator):
-            return self.kept.track(), None
+            return self.stored.track(), None
         if isinstance(self.estimator, Smoother):
             rows = self.estimator.smooth().rows
             q_BS = self.estimator.state["q_BS"]
             return track_of(rows["odometry"]), inside_of_smoothed(rows, q_BS)
-        self.believed.take_innovations(self.running.newest())
-        return self.kept.track(), self.believed.inside()
+        self.states.take_innovations(self.running.newest())
+        return self.stored.track(), self.states.inside()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +135,8 @@ class Settings:
         driver: who published the bag, if not quadsim; see
             :func:`~quadsim.bag.reading.open_bag`.
         fix_units: units and axes that are another than the messages' types ask for are mended.
-        as_logged: what the log's own filter believed of noise is taken, and its estimates are kept
-            beside those of the replay.
+        as_logged: the noise that the log's own filter assumed is taken, and its estimates stay,
+            next to those of the replay.
     """
 
     estimators: Sequence[str] = ("eskf",)
@@ -342,7 +342,7 @@ def _datum_of(bag: Bag, settings: Settings) -> tuple[Datum | None, list[str]]:
     """Origin of ``map``: as given, of the bag, or the first fix where nothing else needs it.
 
     Raises:
-        InputError: the truth needs it, and nobody says.
+        InputError: the truth needs it, and it is unknown.
     """
     datum, fix = settings.datum or datum_of(bag), topic(settings.namespace, "gps/fix")
     if datum is not None or not bag.counts.get(fix):
@@ -356,7 +356,7 @@ def _datum_of(bag: Bag, settings: Settings) -> tuple[Datum | None, list[str]]:
 def _params_of(
     bag: Bag, settings: Settings, datum: Datum | None
 ) -> tuple[EstimatorParams, list[str]]:
-    """Parameters of the estimators: as flown, or with an assumption for all that nobody says."""
+    """Parameters of the estimators: as flown, or with an assumption for all that is unknown."""
     known, field_W_T = set(settings.known) | differing_keys(settings.params), field_of(bag)
     flown = estimator_of(bag) if settings.as_flown else None
     params = settings.params if flown is None else changed(flown, settings.changes)
@@ -364,7 +364,7 @@ def _params_of(
         params, told = _as_logged(bag, params, known)
         params, notes = assumed(params, known | set(told), heard_of(bag, settings.namespace, datum))
         return params, [*notes, *(f"as logged: {key} {value}" for key, value in told.items())]
-    if flown is not None:  # what it believed of the field may be another than the true one
+    if flown is not None:  # the field that it assumed may differ from the true one
         return params, []
     if field_W_T is not None and "magnetic_field_W_T" not in known:
         params = replace(params, magnetic_field_W_T=field_W_T)
@@ -375,7 +375,7 @@ def _params_of(
 def _as_logged(
     bag: Bag, params: EstimatorParams, known: Collection[str]
 ) -> tuple[EstimatorParams, dict[str, Any]]:
-    """Parameters with the noise that a log's own filter believed in, and what that is.
+    """Parameters with the noise that a log's own filter assumed, and what that is.
 
     Raises:
         InputError: the log does not say.

@@ -11,20 +11,56 @@ import numpy as np
 
 from quadsim.analysis import metrics
 from quadsim.analysis.criteria import judge_event, judge_part, judge_signal, surprises
-from quadsim.analysis.landing import landing
+from quadsim.analysis.metrics import body_z
 from quadsim.analysis.signals import SIGNALS
 from quadsim.base.errors import InputError
 from quadsim.base.surroundings import machine, versions
 from quadsim.sim.criterion import AnyCriterion, EventCriterion, PartCriterion, SignalCriterion
-from quadsim.sim.disk_arrays import give_back, slices
-from quadsim.sim.log import HOVERS, FlightLog
+from quadsim.sim.disk_arrays import forget_track, give_back, slices
+from quadsim.sim.log import HOVERS, FlightLog, Track
 
 Criteria = Sequence[AnyCriterion]
 
 Summary = dict[str, Any]
-
 #: Event by which a mission tells that a place was not reached in time.
 MISSED = "not reached"
+#: The last stretch of a descent, m above where it ended.
+LAST_M = 0.3
+#: What is slower stands.
+STILL_MPS = 0.1
+
+
+def landing(log: FlightLog) -> dict[str, float] | None:
+    """Figures of the landing; None where the vehicle never flew, or still moves at the end.
+
+    Returns:
+        ``speed_mps``: fastest sink over the last 0.3 m; ``slide_mps``: fastest horizontal speed
+        there; ``tilt_rad``: tilt at rest; ``away_m``: horizontal distance from the start.
+    """
+    truth = log.truth
+    if len(truth) < 2 or np.linalg.norm(truth.v_W[-1]) > STILL_MPS:
+        return None
+    last = _last_above(truth, float(truth.p_W[-1, 2]) + LAST_M)
+    if last is None:
+        return None
+    v_W = truth.v_W[last:]
+    cosine = float(body_z(truth.q_WB[-1:])[0, 2])
+    return {
+        "speed_mps": float(max(-v_W[:, 2].min(), 0.0)),
+        "slide_mps": float(np.hypot(v_W[:, 0], v_W[:, 1]).max()),
+        "tilt_rad": float(np.arccos(np.clip(cosine, -1.0, 1.0))),
+        "away_m": float(np.hypot(*(truth.p_W[-1] - truth.p_W[0])[:2])),
+    }
+
+
+def _last_above(truth: Track, height_m: float) -> int | None:
+    """The last row higher than something; None where there is none."""
+    for rows in reversed(list(slices(len(truth)))):
+        above = np.flatnonzero(truth.p_W[rows, 2] > height_m)
+        forget_track(truth)
+        if len(above):
+            return int(rows.start + above[-1])
+    return None
 
 
 def digest(log: FlightLog) -> str:

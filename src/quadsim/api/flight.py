@@ -263,7 +263,7 @@ def replay(
             ``module:Class``.
         namespace: the vehicle.
         config: parameters, a name in ``config/estimators`` or a path; None takes those that the
-            bag says it was flown with.
+            bag names.
         changes: keys of the parameters to set, as ``{"noise.gyro_density": 1e-3}``.
         settle_s: time from the start that is not scored, s.
 

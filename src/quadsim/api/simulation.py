@@ -28,7 +28,7 @@ from quadsim.sim.snapshot import Snapshot
 from quadsim.sim.vehicles import Vehicles
 from quadsim.vehicle.disturbances import MotorChange, Push, WindChange
 
-#: What a simulation remembers beside its loop, and which it is.
+#: What a simulation remembers in addition to its loop, and which it is.
 _BESIDE = ("scenario", "start_mission", "_start", "_told_failure", "_now_ns", "_until_ns", "_load")
 
 #: A name in ``config/``, or the path of a file.
@@ -145,12 +145,12 @@ class Simulation(FlightView):
         keys: dict[str, Any] = {} if estimate is None else {"estimate": estimate}
         if isinstance(estimate, Mapping):
             keys = {"estimate": "drawn", **estimate}
-        kept, self._start = self._start, {**(self._start if state is None else state), **keys}
+        previous, self._start = self._start, {**(self._start if state is None else state), **keys}
         if seed is not None or state is not None or keys:
             try:
                 self.scenario = self._loaded(self.scenario.file.seed if seed is None else seed)
             except InputError:
-                self._start = kept
+                self._start = previous
                 raise
         self._told_failure = False
         seconds = math.ceil(self.scenario.file.duration_s * TICK_HZ + REST_TICKS) / TICK_HZ
@@ -390,6 +390,6 @@ class Simulation(FlightView):
         self._obey("land", self._loop.manager.land())
 
     def _obey(self, name: str, refusal: str | None) -> None:
-        """Raise what the autopilot says against a command."""
+        """Raise why the autopilot refuses a command."""
         if refusal is not None:
             raise InputError(f"{name}: {refusal}")

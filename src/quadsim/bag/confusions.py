@@ -262,8 +262,8 @@ def _axes(pose: Signal, force: Signal) -> tuple[dict[str, Any], str]:
                 flipped = _alike(
                     bent[0] * np.where(np.arange(3) == mirrored[0], -1.0, 1.0), bent[1]
                 )
-                said = f"its positions are mirrored in {'xyz'[mirrored[0]]}: left-handed axes?"
-                best = flipped - 2.0 * CHANCE, {}, said
+                words = f"its positions are mirrored in {'xyz'[mirrored[0]]}: left-handed axes?"
+                best = flipped - 2.0 * CHANCE, {}, words
         elif best is None or alike > max(best[0] + CHANCE, AGREES):
             best = alike, named, _likely(named)
     return ({}, "") if best is None else (best[1], best[2])
@@ -276,8 +276,8 @@ def _likely(keys: dict[str, Any]) -> str:
         "quaternion": {"wxyz": "its quaternion has w first"},
         "body": BODIES,
     }
-    said = [parts[key][value] for key, value in keys.items()]
-    return f"by gravity and the specific force {', '.join(said)}?" if said else ""
+    words = [parts[key][value] for key, value in keys.items()]
+    return f"by gravity and the specific force {', '.join(words)}?" if words else ""
 
 
 def _agreement(

@@ -230,7 +230,7 @@ def _definitions(stored: StoredTopic) -> dict[str, Any]:
         if stored.encoding in ("ros2idl", "omgidl"):
             return dict(get_types_from_idl(stored.definition))
     except _UNREADABLE:
-        return {}  # reading the topic then says that its type is not known
+        return {}  # reading the topic then reports an unknown type
     return {}
 
 

@@ -342,15 +342,15 @@ def write_flight(bag: BagWriter, loops: Sequence[RecordedLoop], recording: Recor
         recording: which topics.
     """
     profile = recording.profile()
-    kept = [stream for stream in streams_of(loops) if profile.keeps(stream.short)]
-    thinned = [Thinning(profile.period_ns(stream.short)) for stream in kept]
-    for stream in kept:
+    chosen = [stream for stream in streams_of(loops) if profile.keeps(stream.short)]
+    thinned = [Thinning(profile.period_ns(stream.short)) for stream in chosen]
+    for stream in chosen:
         bag.add_topic(stream.name, stream.type_name, stream.qos)
-    last_ns = max((int(stream.log_ns[-1]) for stream in kept if len(stream.log_ns)), default=0)
-    done = [0] * len(kept)
+    last_ns = max((int(stream.log_ns[-1]) for stream in chosen if len(stream.log_ns)), default=0)
+    done = [0] * len(chosen)
     for until_ns in range(WINDOW_NS, last_ns + WINDOW_NS + 1, WINDOW_NS):
         items = []
-        for k, stream in enumerate(kept):
+        for k, stream in enumerate(chosen):
             part = slice(done[k], int(np.searchsorted(stream.log_ns, until_ns, side="left")))
             done[k] = part.stop
             if part.stop > part.start:
@@ -358,6 +358,6 @@ def write_flight(bag: BagWriter, loops: Sequence[RecordedLoop], recording: Recor
                 items += [(at, k, payload) for at, payload in zip(log_ns, payloads, strict=True)]
         items.sort(key=lambda item: item[:2])
         for log_ns, k, payload in items:
-            stream = kept[k]
+            stream = chosen[k]
             if thinned[k].keeps(log_ns):
                 bag.add(stream.name, stream.type_name, stream.qos, log_ns, payload)

@@ -1,4 +1,4 @@
-"""What the messages of a bag tell of the sensors, beside their measurements."""
+"""What the messages of a bag tell of the sensors, apart from their measurements."""
 
 from __future__ import annotations
 

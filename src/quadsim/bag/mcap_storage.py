@@ -203,7 +203,7 @@ class McapStorage:
         try:
             record = next(StreamReader(self._file, skip_magic=True, emit_chunks=True).records)
             if not isinstance(record, Chunk):
-                raise ValueError("no chunk where the index says one is")
+                raise ValueError("no chunk where the index has one")
             size = record.uncompressed_size
             if record.compression == "zstd":
                 size = max(size, zstandard.frame_content_size(record.data))

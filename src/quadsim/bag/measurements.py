@@ -135,7 +135,7 @@ def measurements(bag: Bag, namespace: str) -> Iterator[Messages]:
     The memory is bounded whatever the bag's length.
 
     Raises:
-        InputError: a topic is missing or a message is not what its type says.
+        InputError: a topic is missing or a message does not fit its type.
     """
     names = sensor_topics(bag, namespace)
     waiting: list[Batch] = []

@@ -131,7 +131,7 @@ def origin_of(path: Path) -> Origin:
     if text is None:
         by = f"quadsim {custom[QUADSIM]}" if QUADSIM in custom else "another program"
         raise InputError(
-            f"{path}: recorded by {by}, which kept no {SCENARIO_YAML} in the metadata: the run"
+            f"{path}: recorded by {by}, which stored no {SCENARIO_YAML} in the metadata: the run"
             " cannot be repeated from it"
         )
     version = custom.get(QUADSIM, "")

@@ -24,8 +24,10 @@ class RecordProfile:
     topics: Annotated[tuple[str, ...], Spec("names or patterns (*, ?) of what is recorded")]
     description: Annotated[str, Spec("what it is for")] = ""
     without: Annotated[tuple[str, ...], Spec("names or patterns of what is left out of them")] = ()
-    thinned: Annotated[tuple[str, ...], Spec("of which not every message is kept")] = ()
-    thin_hz: Annotated[float, Spec("how many of those are kept", "Hz", gt=0.0, le=1000.0)] = 50.0
+    thinned: Annotated[tuple[str, ...], Spec("of which not every message is recorded")] = ()
+    thin_hz: Annotated[float, Spec("how many of those are recorded", "Hz", gt=0.0, le=1000.0)] = (
+        50.0
+    )
 
     def keeps(self, name: str) -> bool:
         """Whether a topic is recorded, by its name in the table of topics."""

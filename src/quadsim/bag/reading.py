@@ -35,7 +35,7 @@ def open_bag(path: Path | str, driver: str | None = None, columns: str = "") -> 
     """Open a rosbag2 folder, a single ``.mcap``, ``.db3`` or ``.bag`` (ROS 1) file, or a log.
 
     A cut MCAP is repaired first: in its place, or, where that cannot be written, in a scratch
-    folder. Compressed files are unpacked onto the disk. ``Bag.notes`` then says so.
+    folder. Compressed files are unpacked onto the disk. ``Bag.notes`` names it.
 
     Args:
         path: what to open.
@@ -144,7 +144,7 @@ class _Opening:
         return not listed
 
     def _compare_with_metadata(self, there: set[str]) -> None:
-        """Take what ``metadata.yaml`` says, and note files that are missing or more."""
+        """Take the content of ``metadata.yaml``, and note files that are missing or more."""
         try:
             known = read_metadata(self.path)
         except ValueError as error:

@@ -23,7 +23,7 @@ _MEASURES = re.compile(
 _MEASURING = re.compile(r"^sensor_msgs/msg/(?!Joy|CameraInfo)|WithCovariance|/Odometry$")
 _STATED = re.compile(r"/(Pose|Point|Vector3|Transform|Quaternion|Accel|Float\d\d)\w*$")
 _WISHED = re.compile(r"set_?point|command|cmd|goal|reference|target|status", re.IGNORECASE)
-#: Our topics that reports and views take, beside estimates and sensors.
+#: Our topics that reports and views take, apart from estimates and sensors.
 _SEEN = ("motor_speed", "command_motor_speed", "motor_pwm", "battery_state", "reference", "wind",
          "scan", "points", "goal_pose", "command_pose", "camera/image_raw")  # fmt: skip
 #: Names that measure nothing which are written.

@@ -51,7 +51,7 @@ class CampaignOptions(Printed):
             InputError: naming them.
         """
         if self.dask is not None and self.processes:
-            raise InputError("--processes: is for this machine; with --dask the cluster says")
+            raise InputError("--processes: is for this machine; with --dask the cluster decides")
         if self.number is None and self.bag is not None:
             raise InputError("--bag: goes with --run; a campaign keeps no bags")
         if self.number is not None and (self.dask is not None or self.processes or self.resume):

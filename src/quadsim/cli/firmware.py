@@ -51,7 +51,7 @@ def firmware(options: FirmwareOptions) -> int:
     """Fly a scenario by other people's firmware.
 
     The firmware takes the place of estimator, autopilot and mixer. Vehicle, world, sensors, faults,
-    criteria and report are ours. docs/firmware.md says how to build each. Exit status: 0 passed, 1
+    criteria and report are ours. docs/firmware.md has how to build each. Exit status: 0 passed, 1
     failed a criterion or the firmware broke off, 2 bad input.
     """
     with loading("loading"):

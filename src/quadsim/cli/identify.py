@@ -52,7 +52,7 @@ class IdentifyOptions(Printed):
         "with --brakes: topic (TwistStamped, ENU) of the velocities that were sent",
     )
     guard: str = option(
-        "default", "with --brakes: a guard of config/guards, or a file, whose other keys are kept"
+        "default", "with --brakes: a guard of config/guards, or a file, whose other keys stay"
     )
     output: Path | None = option(
         None,
@@ -89,7 +89,7 @@ def identify(options: IdentifyOptions) -> int:
 
     Thrust and drag over mass, torque over inertia and the motors' time constants come with 95 %
     intervals from motor speeds, their commands, IMU and odometry; what the flight does not tell is
-    kept from --vehicle. Exit status: 0 the flight tells every figure, 1 some are kept (the file is
+    kept from --vehicle. Exit status: 0 the flight tells every figure, 1 some stay (the file is
     written all the same), 2 bad input.
 
     With --flights, or with several logs: recorded flights of a real vehicle, whose poses need no

@@ -207,7 +207,7 @@ def fly_on_dds(
         composed: all nodes but the stand-in in one process.
         tell: is told flights done, and of how many.
         firmware: flies the stand-in instead of our autopilot.
-        sensors: a suite whose depth camera it sees by, instead of what the file says.
+        sensors: a suite whose depth camera it sees by, instead of the file's.
 
     Raises:
         InputError: ROS is not installed, the domain is somebody else's, or bags of another run lie

@@ -64,7 +64,7 @@ class ReplayCommandOptions(Printed):
         (),
         "parameters: a file of config/estimators, or a path; each of several is a run",
         flags="--config",
-        unset="as flown, where the bag says so, else eskf",
+        unset="as flown, where the bag names it, else eskf",
     )
     changes: tuple[str, ...] = option(
         (), "change a parameter (may be repeated)", flags="--set", metavar="KEY=VALUE"
@@ -73,12 +73,12 @@ class ReplayCommandOptions(Printed):
         None,
         "what the vehicle carried: a file of config/sensors/suites, or a path",
         metavar="SUITE",
-        unset="as flown, where the bag says so, else assumptions, which are said",
+        unset="as flown, where the bag has them, else assumptions, which are named",
     )
     parameters: bool = option(
         False,
         "take the noise that a ULog's EKF2 was told; where there is a truth, its estimate is scored"
-        " beside ours",
+        " next to ours",
     )
     fix_units: FixUnits = False
     datum: MapOrigin = None

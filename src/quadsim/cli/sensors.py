@@ -35,7 +35,7 @@ class CheckOptions(Printed):
 
 @command(CheckOptions)
 def check(options: CheckOptions) -> int:
-    """Measure what devices put out and print it beside what their files specify.
+    """Measure what devices put out and print it next to what their files specify.
 
     CONFIG is a device or a suite: a name in config/sensors or config/sensors/suites, or a file.
     Each figure is measured alone, with all other errors off and enough samples that its 95 %
@@ -143,7 +143,7 @@ def suites(options: SuitesOptions) -> int:
 
 
 def _show_suites(summary: Mapping[str, Any]) -> None:
-    """A line for each suite, and what its file says."""
+    """A line for each suite, and what its file states."""
     for name, lines in summary["not_consistent"].items():
         click.echo("\n    not consistent: ".join([name, *lines]))
 
@@ -184,7 +184,7 @@ def _devices(config: str) -> Mapping[str, Any]:
 
 
 def _show(result: Any) -> None:
-    """Specified beside measured, a table for each device."""
+    """Specified and measured, a table for each device."""
     from rich.table import Table
     from rich.text import Text
 
@@ -211,8 +211,8 @@ def _show(result: Any) -> None:
                     Text(figure.verdict, "green" if figure.ok else "red bold"),
                 )
         console.print(table)
-    said = verdict(result.passed, "as specified", "not as specified")
-    console.print(Text(f"{len(result.devices)} device(s): ") + said)
+    outcome = verdict(result.passed, "as specified", "not as specified")
+    console.print(Text(f"{len(result.devices)} device(s): ") + outcome)
 
 
 def _show_fit(fitted: Any) -> None:

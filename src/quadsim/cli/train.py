@@ -49,7 +49,7 @@ class TrainOptions(Printed):
     envs: int = option(256, "environments at once", ge=1, le=100_000)
     period_s: float = option(0.02, "of a step, in which an action is held", "s", gt=0.0, le=1.0)
     vehicle: str | None = option(
-        None, "a vehicle of config/vehicles, or a file", unset="as the task's scenario says"
+        None, "a vehicle of config/vehicles, or a file", unset="as in the task's scenario"
     )
     seed: int = option(1, "of all randomness", ge=0, le=1_000_000)
     changes: Changes = ()

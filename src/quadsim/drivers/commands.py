@@ -12,7 +12,7 @@ from quadsim.drivers.outward import check_name
 
 #: What can be asked of a vehicle.
 SERVICES = ("arm", "disarm", "offboard", "land")
-#: Types that can be asked, each with the key that it needs, and the field of the answer that says
+#: Types that can be asked, each with the key that it needs, and the field of the answer that states
 #: whether it was heard.
 SERVICE_TYPES = {
     "std_srvs/srv/Trigger": ("", "success"),

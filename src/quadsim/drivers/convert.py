@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -15,10 +16,9 @@ from rosbags.typesys.store import Typestore
 from quadsim.base.errors import InputError, QuadsimError
 from quadsim.base.parameters import Spec
 from quadsim.drivers import bodies
-from quadsim.drivers.modes import encode_bool, in_mavros_mode, in_px4_mode
 from quadsim.wire import px4
 from quadsim.wire.axes import BODY, WORLD, about, about_both, attitude, turned_rows
-from quadsim.wire.decode import LAYOUTS, Block, Layout, decode
+from quadsim.wire.decode import LAYOUTS, LITTLE_ENDIAN, STAMP_END, Block, Layout, decode
 from quadsim.wire.definitions import check_standard
 from quadsim.wire.encode import cached_template
 from quadsim.wire.fixed import decode_fixed, fixed_dtype
@@ -58,6 +58,44 @@ _FRAMES = {
     POSE_WITH_COVARIANCE: ("map",),
     ODOMETRY: ("map", "base_link"),
 }
+#: As mavros names them: PX4's, and ArduPilot's (mavros/src/lib/uas_stringify.cpp).
+MODES = ("OFFBOARD", "GUIDED")
+#: VehicleStatus.nav_state, NAVIGATION_STATE_OFFBOARD, in all releases of px4_msgs.
+PX4_OFFBOARD = 14
+_LENGTH = struct.Struct("<I")
+#: Of State between its header and its mode: connected, armed, guided, manual_input.
+_FLAGS = 4
+
+
+def in_mavros_mode(payload: bytes) -> bool:
+    """Of a serialised mavros_msgs/msg/State: header, four flags, mode, system_status.
+
+    Raises:
+        QuadsimError: it is none.
+    """
+    try:
+        if payload[1] != LITTLE_ENDIAN:
+            raise ValueError("not little-endian CDR")
+        (length,) = _LENGTH.unpack_from(payload, STAMP_END)
+        at = STAMP_END + _LENGTH.size + length + _FLAGS
+        at += -at % 4  # lengths are aligned
+        (length,) = _LENGTH.unpack_from(payload, at)
+        mode = payload[at + _LENGTH.size : at + _LENGTH.size + length]
+        if not mode.endswith(b"\0"):
+            raise ValueError("its mode has no end")
+    except (ValueError, IndexError, struct.error) as error:
+        raise QuadsimError(f"no mavros_msgs/msg/State: {error}") from None
+    return mode[:-1].decode(errors="replace") in MODES
+
+
+def in_px4_mode(rows: NDArray[Any]) -> NDArray[np.bool_]:
+    """(N,) of px4_msgs/msg/VehicleStatus."""
+    return np.asarray(rows["nav_state"] == PX4_OFFBOARD)
+
+
+def encode_bool(value: bool) -> bytes:
+    """A serialised std_msgs/msg/Bool."""
+    return bytes((0, LITTLE_ENDIAN, 0, 0, int(value)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +165,7 @@ class DriverTopic:
         if not self.as_it_is and not can_convert(self.type, self.our_type):
             raise InputError(
                 f"{self.ours}: {self.type} cannot become {self.our_type};"
-                f" what can, beside itself: {conversions(self.our_type)}"
+                f" what can, apart from itself: {conversions(self.our_type)}"
             )
         if self.type not in OURS.values():  # they are; to look takes long
             check_standard(self.type)

@@ -1,6 +1,6 @@
 """Driver files: what a driver calls its topics, in which frames and units, and how it offers them.
 
-They are ``config/drivers/NAME.yaml``; docs/drivers.md says how to write one.
+They are ``config/drivers/NAME.yaml``; docs/drivers.md describes how to write one.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def load_driver(name_or_path: str) -> Driver:
     """A driver by its name in ``config/drivers``, or by the path of its file.
 
     Raises:
-        InputError: unknown, or the file says what is not allowed.
+        InputError: unknown, or the file has what is not allowed.
     """
     return load(Driver, find("drivers", name_or_path))
 

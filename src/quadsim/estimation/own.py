@@ -161,7 +161,7 @@ class OwnEstimator:
         return self.take("gnss_position", stamp_ns, (p_W, *more))
 
     def range(self, stamp_ns: int, range_m: float, *more: Any) -> str:
-        """Hand a downward range over; an infinite one says that nothing is in range (REP 117)."""
+        """Hand a downward range over; an infinite one means that nothing is in range (REP 117)."""
         return "ok" if math.isinf(range_m) else self.take("range", stamp_ns, (range_m, *more))
 
     gnss_velocity = _message("gnss_velocity")

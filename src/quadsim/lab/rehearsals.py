@@ -54,7 +54,7 @@ def run_rehearsal(
         processes, progress: as of :func:`quadsim.lab.campaign.batch.run_batch`; firmware has fixed
             ports, so it flies in one process.
         firmware: flies the stand-in instead of our autopilot.
-        sensors: a suite whose depth camera it sees by, instead of what the file says.
+        sensors: a suite whose depth camera it sees by, instead of the file's.
 
     Raises:
         InputError: as of :func:`quadsim.hil.rehearsal.rehearsal.load_rehearsal`.

@@ -18,7 +18,7 @@ may also be joined smoothly (``interpolation: spline``); other items that track 
 :mod:`quadsim.mission.trajectories.items`, waypoints in :mod:`quadsim.mission.waypoint`, what
 several vehicles fly together in :mod:`quadsim.mission.formations`.
 
-Items that come again and again are a loop, and a mission whose heights count from the ground says
+Items that come again and again are a loop, and a mission whose heights count from the ground states
 so once::
 
     mission:

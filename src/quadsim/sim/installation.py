@@ -78,14 +78,14 @@ MOUNT_SIGMA_DEG, LEVER_SIGMA_M, DECLINATION_SIGMA_DEG = 0.5, 0.03, 2.0
 
 
 def believed_airframe(
-    airframe: AirframeParams, mass_ratio: float, believed: BelievedParams
+    airframe: AirframeParams, mass_ratio: float, errors: BelievedParams
 ) -> AirframeParams:
     """The vehicle as the controller believes it; ``mass_ratio`` is the believed mass over its."""
     return replace(
         airframe,
         mass_kg=mass_ratio * airframe.mass_kg,
-        thrust_coefficient_N_s2=believed.thrust * airframe.thrust_coefficient_N_s2,
-        lift_ratio=believed.thrust * airframe.lift_ratio,
+        thrust_coefficient_N_s2=errors.thrust * airframe.thrust_coefficient_N_s2,
+        lift_ratio=errors.thrust * airframe.lift_ratio,
     )
 
 
@@ -94,7 +94,7 @@ def as_installed(
     sensors: Mapping[str, SensorParams],
     environment: EnvironmentParams,
     flat_ground: bool = True,
-    believed: BelievedParams | None = None,
+    errors: BelievedParams | None = None,
     given: frozenset[str] = frozenset(),
     where: str = "believed",
 ) -> EstimatorParams:
@@ -109,16 +109,16 @@ def as_installed(
         sensors: kind to parameters of what the vehicle carries.
         environment: the world.
         flat_ground: whether the ground is flat and free.
-        believed: errors of all this.
+        errors: of all this.
         given: dotted keys that somebody set; they are kept.
         where: what errors name.
 
     Raises:
         InputError: an error is stated of a key that was set.
     """
-    believed = believed or BelievedParams()
+    errors = errors or BelievedParams()
     for name, key in _KEYS.items():
-        if getattr(believed, name) not in (0.0, ZERO) and key in given:
+        if getattr(errors, name) not in (0.0, ZERO) and key in given:
             raise InputError(
                 f"{where}: believed.{name}: the estimator's {key} is set as well; leave one of them"
             )
@@ -131,7 +131,7 @@ def as_installed(
     if "optical_flow" in sensors and "gnss" not in sensors:
         found |= {"start.local": True, "start.position_m": STANDING_SIGMA_M}
         found["noise.range_correlation_s"] = 0.0  # what stays of it is a state
-    _mistake(found, believed)
+    _mistake(found, errors)
     told: EstimatorParams = _with(estimator, {k: v for k, v in found.items() if k not in given})
     return told
 
@@ -155,46 +155,46 @@ def _sum(a: Vec3, b: Vec3) -> Vec3:
     return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
 
 
-def _field(field_W_T: Vec3, believed: BelievedParams) -> Vec3:
+def _field(field_W_T: Vec3, errors: BelievedParams) -> Vec3:
     """The field with a wrong declination and inclination."""
-    if believed.declination_deg == 0.0 and believed.inclination_deg == 0.0:
+    if errors.declination_deg == 0.0 and errors.inclination_deg == 0.0:
         return field_W_T
     east, north, up = field_W_T
     level = math.hypot(east, north)
-    dip = atan2(-up, level) + math.radians(believed.inclination_deg)
+    dip = atan2(-up, level) + math.radians(errors.inclination_deg)
     # declination counts from north to east
-    direction = atan2(east, north) + math.radians(believed.declination_deg)
+    direction = atan2(east, north) + math.radians(errors.declination_deg)
     strength = math.hypot(level, up)
     level = strength * cos(dip)
     return (level * sin(direction), level * cos(direction), -strength * sin(dip))
 
 
-def _mistake(found: dict[str, Any], believed: BelievedParams) -> None:
+def _mistake(found: dict[str, Any], errors: BelievedParams) -> None:
     """Put the errors of belief on top of what is installed."""
     for name, key in _KEYS.items():
         if name.endswith("position_B_m") and key in found:
-            found[key] = _sum(found[key], getattr(believed, name))
+            found[key] = _sum(found[key], getattr(errors, name))
     turned = "mount.imu_roll_pitch_yaw_deg"
     if turned in found:
-        found[turned] = _turned(found[turned], believed.imu_roll_pitch_yaw_deg)
-    found["gravity_mps2"] += believed.gravity_mps2
-    found["magnetic_field_W_T"] = _field(found["magnetic_field_W_T"], believed)
-    found |= _deviations(found, believed)
+        found[turned] = _turned(found[turned], errors.imu_roll_pitch_yaw_deg)
+    found["gravity_mps2"] += errors.gravity_mps2
+    found["magnetic_field_W_T"] = _field(found["magnetic_field_W_T"], errors)
+    found |= _deviations(found, errors)
 
 
-def _deviations(found: Mapping[str, Any], believed: BelievedParams) -> dict[str, float]:
+def _deviations(found: Mapping[str, Any], errors: BelievedParams) -> dict[str, float]:
     """How well an installer says that what errs is known; it does not depend on the error."""
     told: dict[str, float] = {}
-    if believed.imu_roll_pitch_yaw_deg != ZERO:
+    if errors.imu_roll_pitch_yaw_deg != ZERO:
         told["mount.imu_sigma_deg"] = MOUNT_SIGMA_DEG
-    if believed.imu_position_B_m != ZERO:
+    if errors.imu_position_B_m != ZERO:
         told["mount.imu_sigma_m"] = LEVER_SIGMA_M
-    if believed.imu_position_B_m != ZERO or believed.antenna_position_B_m != ZERO:
+    if errors.imu_position_B_m != ZERO or errors.antenna_position_B_m != ZERO:
         told["start.lever_arm_m"] = LEVER_SIGMA_M
-    if believed.imu_position_B_m != ZERO or believed.rangefinder_position_B_m != ZERO:
+    if errors.imu_position_B_m != ZERO or errors.rangefinder_position_B_m != ZERO:
         offset_m = found.get("noise.range_offset_m", 0.0)
         told["noise.range_offset_m"] = math.hypot(offset_m, LEVER_SIGMA_M)
-    if believed.declination_deg or believed.inclination_deg:
+    if errors.declination_deg or errors.inclination_deg:
         level_T = math.hypot(*found["magnetic_field_W_T"][:2])
         field_T = found.get("start.field_T", 0.0)
         told["start.field_T"] = math.hypot(field_T, math.radians(DECLINATION_SIGMA_DEG) * level_T)

@@ -20,7 +20,7 @@ from quadsim.world.scene.scene import Scene
 from quadsim.world.scene.terrain_hills import HillsParams
 from quadsim.world.sdf.world_file import World, load_world
 
-#: Scenes that are kept; one of hills is some megabytes.
+#: Scenes in memory; one of hills is some megabytes.
 MAX_SCENES = 4
 
 
@@ -41,7 +41,7 @@ def shared_name(path: Path) -> str:
 
 
 class Library:
-    """Files of scenarios, kept after the first reading.
+    """Files of scenarios, read once.
 
     Args:
         expected: SHA-256 of files by :func:`shared_name`, as they have to be.
@@ -67,7 +67,7 @@ class Library:
         """
         if path not in self._read:
             content = read_yaml(path)
-            self._note(path)  # one that is not as expected is not kept, and refused again
+            self._note(path)  # one that is not as expected is read again, and refused
             self._read[path] = content
         return deepcopy(self._read[path])
 

@@ -1,4 +1,4 @@
-"""The closed loop with everything kept that the graph would have published."""
+"""The closed loop with everything stored that the graph would have published."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quadsim.sim.scenario import Scenario
 from quadsim.sim.vehicles import Vehicles
 from quadsim.vehicle.state import LOAD_P
 
-#: What is kept at each mission tick: the wish at its begin, the vehicle at its end.
+#: What is stored at each mission tick: the reference at its begin, the vehicle at its end.
 TICK = record_dtype(
     [
         ("begin_ns", np.int64),
@@ -35,7 +35,7 @@ TICK = record_dtype(
 
 
 class RecordedLoop(ClosedLoop):
-    """A flight of which every sample and every row at the IMU's rate is kept.
+    """A flight of which every sample and every row at the IMU's rate is stored.
 
     Its log and its digest are those of a :class:`ClosedLoop` of the same scenario.
 
@@ -87,8 +87,8 @@ class RecordedLoop(ClosedLoop):
         begin_ns = self.stamp_ns
         super().notice(until_ns)
         row = slice(self._tick, self._tick + 1)
-        for kept, now in self._columns:
-            kept[row] = now
+        for column, now in self._columns:
+            column[row] = now
         self._begins_ns[row], self._ends_ns[row] = begin_ns, self.stamp_ns
         self._wished[row] = self.manager.has_reference
         self._charges[row] = max(0.0, self._charge_now.item() / self._capacity_C)

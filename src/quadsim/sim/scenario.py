@@ -190,7 +190,7 @@ class Scenario:
         items: the mission.
         criteria: what a passed flight keeps.
         path: of its file.
-        scene: what rays meet beside the flat ground.
+        scene: what rays meet on the flat ground.
         faults: kind of sensor to what goes wrong with it.
         scanners: lidar and depth camera, which fly in the graph alone.
         disturbances: what befalls the vehicles.
@@ -343,7 +343,7 @@ def with_fence(autopilot: AutopilotParams, fence: FenceParams) -> AutopilotParam
 
 
 def files_beside(path: Path, file: ScenarioFile) -> ScenarioFile:
-    """A scenario whose world, heightmap and wind are looked for beside its own file first."""
+    """A scenario whose world, heightmap and wind are looked for next to its own file first."""
 
     def found(name: str) -> str:
         near = path.parent / name
@@ -360,7 +360,7 @@ def files_beside(path: Path, file: ScenarioFile) -> ScenarioFile:
 def _in_world(
     file: ScenarioFile, given: set[str], library: Library
 ) -> tuple[ScenarioFile, list[str]]:
-    """A scenario with what it leaves open and its world's file says, and a line of that."""
+    """A scenario with what it leaves open taken from its world's file, and a line of that."""
     own_terrain = file.terrain.height_m > 0.0 or bool(file.heightmap.file)
     (x, y, _), *_ = file.start.poses(1)
     environment, notes = environment_of(
@@ -369,7 +369,7 @@ def _in_world(
     return replace(file, environment=environment), notes
 
 
-#: Files that a scenario names, beside its sensors.
+#: Files that a scenario names, apart from its sensors.
 _FILES: Mapping[str, type[Any]] = {
     "vehicle": VehicleParams,
     "estimator": EstimatorParams,
@@ -416,7 +416,7 @@ def _load(
 
 
 def _where(path: Path, changes: Mapping[str, Any]) -> str:
-    """What errors name: a file, and what is not as it says."""
+    """What errors name: a file, and what does not fit it."""
     return f"{path} with {', '.join(changes)} set" if changes else str(path)
 
 

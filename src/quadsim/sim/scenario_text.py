@@ -74,7 +74,7 @@ def _item_in(content: Any, where: str) -> Item:
 
 
 def _large_files(file: ScenarioFile) -> dict[str, Path]:
-    """Files beside the text, by the name under which the scenario knows them."""
+    """Files that come with the text, by the name under which the scenario knows them."""
     named = {file.world: find_world(file.world)}
     for name in (file.heightmap.file, file.environment.wind.file):
         if name:

@@ -55,7 +55,7 @@ class Snapshot:
 
     Attributes:
         loop, vehicles: those that were given, which :meth:`restore` takes back to now.
-        of: what whoever took it remembers beside them.
+        of: what whoever took it remembers in addition.
     """
 
     def __init__(self, loop: ClosedLoop, vehicles: Vehicles) -> None:
@@ -71,12 +71,12 @@ class Snapshot:
                 self._logs.append((samples[0, 0], samples[0, 0, : taken[kind]].copy()))
         self._noise, self._scene = vehicles.noise.keep(), vehicles.scene
         # objects are copied; arrays, of which others are views, stay, and their content is copied
-        kept = {name: value for name, value in vars(loop).items() if name not in _FIXED}
-        kept["outside"] = vehicles.outside
+        content = {name: value for name, value in vars(loop).items() if name not in _FIXED}
+        content["outside"] = vehicles.outside
         live = [*self._shared, vehicles.logs, *vehicles.samples.values()]
         self._same: list[Any] = [vars(loop)[name] for name in _FIXED if name in vars(loop)]
         self._same += [loop, vehicles.scene.terrain]
-        arrays = list(_arrays(kept, {id(each) for each in self._same}))
+        arrays = list(_arrays(content, {id(each) for each in self._same}))
         self._same += arrays
         self._contents = [
             (array, array.copy())
@@ -84,12 +84,12 @@ class Snapshot:
             if array.flags.writeable
             and not any(np.may_share_memory(array, other) for other in live)
         ]
-        self._kept = self._copy(kept)
+        self._kept = self._copy(content)
 
-    def _copy(self, kept: dict[str, Any]) -> dict[str, Any]:
+    def _copy(self, content: dict[str, Any]) -> dict[str, Any]:
         """What a loop remembers, copied but for what stays."""
         try:
-            return deepcopy(kept, {id(each): each for each in self._same})
+            return deepcopy(content, {id(each): each for each in self._same})
         except TypeError as error:
             raise InputError(f"snapshot: an own part cannot be copied: {error}") from None
 
@@ -109,6 +109,6 @@ class Snapshot:
                 for name in array.dtype.names or ():
                     array[name] = before[name]
         vehicles.noise.restore(self._noise)
-        kept = self._copy(self._kept)
-        vehicles.outside[:] = kept.pop("outside")
-        vars(self.loop).update(kept)
+        content = self._copy(self._kept)
+        vehicles.outside[:] = content.pop("outside")
+        vars(self.loop).update(content)

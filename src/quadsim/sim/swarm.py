@@ -153,7 +153,7 @@ class Swarm:
 
     Args:
         scenario: what flies.
-        count: how many; None: as the scenario says.
+        count: how many; None: as in the scenario.
         seconds: room in the logs; None: for the whole flight, else :meth:`ClosedLoop.forget` makes
             room anew.
         log_hz: rows of the logs a second, at most the IMU's rate.
@@ -216,7 +216,7 @@ class Swarm:
         self.advance()
 
     def decide(self) -> None:
-        """Begin a tick: every mission's wish, within what the others leave of it."""
+        """Begin a tick: every mission's setpoint, within what the others leave of it."""
         for loop in self.loops:
             loop.decide()
         self._gather()
@@ -238,16 +238,16 @@ class Swarm:
 
     def published(self, kind: str) -> tuple[NDArray[np.intp], NDArray[np.record]]:
         """What a kind of sensor has published: (M,) whose, and (M,) samples, vehicle by vehicle."""
-        kept, counts = self.vehicles.samples[kind][:, :1], self._counts[kind][:, :1]
-        return self._of_each(kept.reshape(len(kept), -1), counts.sum(axis=1))
+        rows, counts = self.vehicles.samples[kind][:, :1], self._counts[kind][:, :1]
+        return self._of_each(rows.reshape(len(rows), -1), counts.sum(axis=1))
 
     @staticmethod
     def _of_each(
-        kept: NDArray[np.record], counts: NDArray[np.int64]
+        rows: NDArray[np.record], counts: NDArray[np.int64]
     ) -> tuple[NDArray[np.intp], NDArray[np.record]]:
-        there = np.arange(min(int(counts.max()), kept.shape[1])) < counts[:, None]
+        there = np.arange(min(int(counts.max()), rows.shape[1])) < counts[:, None]
         whose, which = np.nonzero(there)
-        return whose, kept[whose, which]
+        return whose, rows[whose, which]
 
     def references(self) -> tuple[NDArray[np.intp], Array]:
         """Where the missions want who is to follow something: (M,) whose, (M, 4) p_W and yaw.

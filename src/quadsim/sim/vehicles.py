@@ -112,16 +112,16 @@ class WhiteNoise:
         white, used = [one.copy() for one in self.white], [one.copy() for one in self.used]
         return Kept(words, white, used, self._drawn_ns)
 
-    def restore(self, kept: Kept) -> None:
-        """Go on from where it was kept."""
-        for (_, words, _, _), before in zip(self._sources, kept.words, strict=True):
+    def restore(self, saved: Kept) -> None:
+        """Go on from where it was saved."""
+        for (_, words, _, _), before in zip(self._sources, saved.words, strict=True):
             words[:] = before
-        for array, rows in zip((*self.white, *self.used), (*kept.white, *kept.used), strict=True):
+        for array, rows in zip((*self.white, *self.used), (*saved.white, *saved.used), strict=True):
             array[:] = rows
-        self._drawn_ns = kept.drawn_ns
+        self._drawn_ns = saved.drawn_ns
 
 
-#: What is kept of every flight, beside the log's rows.
+#: What is stored of every flight, apart from the log's rows.
 KEPT = ("imu", "gnss", "rangefinder")
 
 
@@ -144,7 +144,7 @@ def make_setups(scenario: Scenario, count: int = 1) -> NDArray[np.record]:
 
 
 class Vehicles:
-    """The vehicles of one world: how each is, what it remembers, and what is kept of its flight.
+    """The vehicles of one world: how each is, what it remembers, and what is stored of its flight.
 
     Args:
         scenario: what flies.
@@ -218,11 +218,11 @@ class Vehicles:
         """What :meth:`restore` goes back to: all but the logs."""
         return [array.copy() for array in self._changing()], self.noise.keep()
 
-    def restore(self, kept: tuple[list[NDArray[Any]], Kept]) -> None:
-        """Go on from where all was kept."""
-        for array, before in zip(self._changing(), kept[0], strict=True):
+    def restore(self, saved: tuple[list[NDArray[Any]], Kept]) -> None:
+        """Go on from where all was saved."""
+        for array, before in zip(self._changing(), saved[0], strict=True):
             array[:] = before
-        self.noise.restore(kept[1])
+        self.noise.restore(saved[1])
 
     def _changing(self) -> tuple[NDArray[Any], ...]:
         return (self.states, *self.devices.values())
@@ -276,7 +276,7 @@ class Vehicles:
         return sources
 
     def _begin(self, i: int, name: str) -> None:
-        """Put one that stands into the motion of the start, and tell its filter, as that says."""
+        """Put one that stands into the motion of the start, and tell its filter so."""
         scenario, one = self.scenario, slice(i, i + 1)
         start, environment, scene = scenario.file.start, scenario.environment, scenario.scene
         count = len(self.states)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import rerun as rr
@@ -19,15 +20,17 @@ from quadsim.geometry.geodesy import Datum
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.view.feed import ESTIMATES, ODOMETRY, TOPICS, Feed, Mounts
 from quadsim.view.layout import TABS, layout
-from quadsim.view.obstacles_drawn import MARKER_ARRAY, OBSTACLES_TOPIC, SpawnedDrawer
-from quadsim.view.scenery import draw_scene
+from quadsim.view.scenery import draw_scene, draw_solids
 from quadsim.view.vehicle import (
     COLOURS,
+    TIMELINE,
     DrawnTime,
     VehicleView,
 )
 from quadsim.view.world_shapes import MARGIN_M, GroundPatch
-from quadsim.world.scene.scene import EMPTY_SCENE, Scene
+from quadsim.wire.definitions import standard_types
+from quadsim.world.scene.obstacle_markers import MarkerReader
+from quadsim.world.scene.scene import EMPTY_SCENE, Scene, scene_of
 
 APPLICATION = "quadsim"
 #: Series that no message states.
@@ -36,6 +39,38 @@ _IN_LOGS_ALONE = ("innovations", "biases")
 BLOCK = 5000
 #: Vehicle that is drawn where nothing states which flew.
 DEFAULT_VEHICLE = "x500"
+#: Entities of what was spawned.
+_ROOT = "/world/spawned"
+#: The topic that tells of it, and its type.
+OBSTACLES_TOPIC, MARKER_ARRAY = "/obstacles", "visualization_msgs/msg/MarkerArray"
+
+
+class SpawnedDrawer:
+    """Draws what ``/obstacles`` tells, as of its stamps.
+
+    Args:
+        recording: gets the entities.
+        timeline: where time begins.
+    """
+
+    def __init__(self, recording: rr.RecordingStream, timeline: DrawnTime) -> None:
+        self._recording, self._timeline = recording, timeline
+        self._reader = MarkerReader()
+
+    def take(self, payload: bytes) -> None:
+        """Draw all of a message; what is none, or no obstacles, is left out."""
+        try:
+            message: Any = standard_types().deserialize_cdr(payload, MARKER_ARRAY)
+            obstacles = self._reader.read(message)
+        except Exception:  # whatever a parser makes of a broken message
+            return
+        if not message.markers:
+            return
+        stamp = message.markers[0].header.stamp
+        since_ns = self._timeline.since(stamp.sec * 1_000_000_000 + stamp.nanosec)
+        self._recording.set_time(TIMELINE, duration=np.timedelta64(since_ns, "ns"))
+        self._recording.log(_ROOT, rr.Clear(recursive=True))
+        draw_solids(scene_of(obstacles), _ROOT, self._recording.log)
 
 
 @dataclass(frozen=True)

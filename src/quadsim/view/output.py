@@ -119,7 +119,7 @@ def _wait_for(port: int, bind: str, process: subprocess.Popen[bytes], log: Path)
         break
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
     stated = " ".join([line.strip() for line in lines if line.strip()][-2:])
-    raise QuadsimError(f"Rerun's viewer did not start: {stated[-300:] or 'it says nothing'}")
+    raise QuadsimError(f"Rerun's viewer did not start: {stated[-300:] or 'without a word'}")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What a scenario leaves open is taken from its world's file, and said."""
+"""What a scenario leaves open is taken from its world's file, and noted."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def environment_of(
         The environment, and a line that says what is taken, if anything is.
 
     Raises:
-        InputError: what the world says cannot be flown in.
+        InputError: the world cannot be flown in.
     """
     taken: dict[str, Any] = {}
-    said: list[str] = []
+    notes: list[str] = []
 
     def is_open(*names: str) -> bool:
         keys = [f"environment.{name}" for name in names]
@@ -49,7 +49,7 @@ def environment_of(
     if world.datum not in (None, environment.datum) and is_open("datum"):
         assert world.datum is not None
         taken["datum"] = asdict(world.datum)
-        said.append(
+        notes.append(
             "place {latitude_deg:g}, {longitude_deg:g} deg, {height_m:g} m".format(**taken["datum"])
         )
     gravity = world.gravity_W_mps2
@@ -61,12 +61,12 @@ def environment_of(
             )
         if -gravity[2] != environment.gravity_mps2:
             taken["gravity_mps2"] = abs(gravity[2])
-            said.append(f"gravity {abs(gravity[2]):g} m/s^2")
+            notes.append(f"gravity {abs(gravity[2]):g} m/s^2")
     wind = world.wind_W_mps
     if wind not in (None, environment.wind_W_mps) and is_open("wind_W_mps", "wind.file"):
         assert wind is not None
         taken["wind_W_mps"] = wind
-        said.append("wind ({:g}, {:g}, {:g}) m/s".format(*wind))
+        notes.append("wind ({:g}, {:g}, {:g}) m/s".format(*wind))
     field = world.magnetic_field_W_T
     if field is not None and is_open("magnetic_field", "magnetic_field_W_T", "magnetic_date_year"):
         there = EnvironmentParams(datum=world.datum or environment.datum).field_W_T()
@@ -74,21 +74,21 @@ def environment_of(
             if world.datum is None or "datum" in taken or world.datum == environment.datum:
                 taken |= {"magnetic_field": "fixed", "magnetic_field_W_T": field}
                 micro = [1e6 * value for value in field]
-                said.append("magnetic field ({:.3g}, {:.3g}, {:.3g}) uT".format(*micro))
+                notes.append("magnetic field ({:.3g}, {:.3g}, {:.3g}) uT".format(*micro))
             else:
-                said.append("not its magnetic field, which is of another place")
+                notes.append("not its magnetic field, which is of another place")
     if is_open("ground_height_m"):
         level_m = world.ground_height_m
         own = None if level_m is None else (level_m, "")
         found = own if own_terrain else ground_height_of(world, *place)
         if found is not None and (found[1] or found[0] != environment.ground_height_m):
             taken["ground_height_m"] = found[0]
-            said.append(found[1] or f"flat ground at {found[0]:.6g} m")
+            notes.append(found[1] or f"flat ground at {found[0]:.6g} m")
         elif found is None and not own_terrain:
-            said.append(f"it has no ground here: flat ground at {environment.ground_height_m:g} m")
+            notes.append(f"it has no ground here: flat ground at {environment.ground_height_m:g} m")
     if world.heading_deg:
-        said.append(f"turned by its heading of {world.heading_deg:g} deg, x is east")
+        notes.append(f"rotated by its heading of {world.heading_deg:g} deg, x is east")
     if taken:
         where = f"{world.path}: what the scenario leaves open"
         environment = from_mapping(EnvironmentParams, asdict(environment) | taken, where)
-    return environment, [f"from {world.path.name}: {'; '.join(said)}"] if said else []
+    return environment, [f"from {world.path.name}: {'; '.join(notes)}"] if notes else []

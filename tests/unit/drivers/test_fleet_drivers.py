@@ -21,8 +21,7 @@ from quadsim.hil.guard.gate import CommandGateParams, Gate
 from quadsim.hil.guard.setpoints import ThrustSetpoint
 from quadsim.ros.drivers import outputs as module
 from quadsim.ros.drivers.inputs import DriverPlace, find_source, origin_shift
-from quadsim.ros.drivers.outputs import Outputs
-from quadsim.ros.drivers.parameters import FlightParameters
+from quadsim.ros.drivers.outputs import FlightParameters, Outputs
 from quadsim.ros.messages.setpoint_messages import make_setpoint
 
 TRACKING = "motion_capture_tracking_interfaces/msg/NamedPoseArray"

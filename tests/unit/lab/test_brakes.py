@@ -164,7 +164,7 @@ def test_a_swing_beyond_the_place_counts():
         (flown((0.1, 0.2) * 4), "0 stops can be used, of 8; 8 x slower than 0.3 m/s"),
         (flown(ramp_s=1.0), "12 x the command did not fall at once"),
         (flown(brake_mps2=0.3), "did not stand before the next command"),
-        (flown(turned_deg=90.0), "flew 90 degrees beside the commands in 12 of 12 stops"),
+        (flown(turned_deg=90.0), "flew 90 degrees off the commands in 12 of 12 stops"),
         (flown(jitter_s=0.3, seed=2), "the stops differ too much"),
         (replace(flown(), pose_s=flown().pose_s + 1e6), "fewer than 8 poses"),
     ],

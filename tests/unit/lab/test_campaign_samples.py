@@ -164,7 +164,7 @@ def test_seeds_can_be_the_same_for_all_samples(tmp_path):
         (("{samples}", ""), "samples: 0; allowed: at least 1"),
         (("seed: 10", "sead: 10"), "unknown key 'sead'"),
         (("duration_s: 20.0", "seed: 4"), "every run has one of its own"),
-        (("none: {{}}", "none: {{vehicle.mass_kg: 2.0}}"), "is varied beside it"),
+        (("none: {{}}", "none: {{vehicle.mass_kg: 2.0}}"), "is varied as well"),
         (("vary:", "vary: 3\nx:"), "vary: expected keys and values"),
         (("repeats: 2", "repeats: 9000000"), "allowed: 1 to"),
         (("repeats: 2", "repeats: 10000001"), "repeats: 10000001 is out of range"),

@@ -29,10 +29,9 @@ from quadsim.lab.sensor_check.experiments import (
     experiments,
 )
 from quadsim.lab.sensor_check.figures import WANTED
-from quadsim.lab.sensor_check.imu_lines import passed_noise
 from quadsim.lab.sensor_check.lidar import LidarBench
 from quadsim.lab.sensor_check.rest import channels_of, plain_channels, rest
-from quadsim.lab.sensor_check.rigs import PlainRig
+from quadsim.lab.sensor_check.rigs import PlainRig, passed_noise
 from quadsim.sensors import DEVICES, SENSORS
 from quadsim.sensors.barometer import BarometerParams
 from quadsim.sensors.devices import load_device

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import signal, stats
 
-from quadsim.lab.sensor_check.density import densities
+from quadsim.lab.sensor_check.flown import densities
 from quadsim.lab.sensor_check.shaken import ShakenStretch
 from quadsim.lab.sensor_check.whitening import Clock, orthonormal, segment_power, whitener
 

@@ -9,8 +9,7 @@ import pytest
 from obedient import PARAMS, Flight
 
 from quadsim.analysis.criteria import judge_signal
-from quadsim.analysis.landing import landing
-from quadsim.analysis.summary import summarize
+from quadsim.analysis.summary import landing, summarize
 from quadsim.base.errors import InputError
 from quadsim.mission.items import Takeoff
 from quadsim.mission.script import Script, commands_from

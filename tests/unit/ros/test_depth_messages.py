@@ -15,11 +15,11 @@ from rclpy.serialization import deserialize_message, serialize_message
 from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import CameraInfo, Image
 
-from quadsim.ros.messages.camera import PixelCloud, camera_info
 from quadsim.ros.messages.cdr import MessageError
 from quadsim.ros.messages.images import ImageWriter, millimetres, rays_of, read_depth
-from quadsim.ros.parts import depth_input
-from quadsim.ros.parts.depth_input import CameraMountParams, DepthInput
+from quadsim.ros.nodes.depth_camera import PixelCloud, camera_info
+from quadsim.ros.parts import scan_input
+from quadsim.ros.parts.scan_input import CameraMountParams, DepthInput
 from quadsim.sensors.depth_camera import DepthCameraParams, DepthImage
 from quadsim.sensors.pose_history import PoseHistory
 
@@ -87,7 +87,7 @@ def test_a_cloud_is_in_the_optical_frame():
 def listening(monkeypatch):
     """A listener on a vehicle at (1, 2, 3) that looks north, nose down by 10 degrees."""
     monkeypatch.setattr(
-        depth_input, "declare", lambda *_: CameraMountParams(position_B_m=(0.2, 0.0, 0.0))
+        scan_input, "declare", lambda *_: CameraMountParams(position_B_m=(0.2, 0.0, 0.0))
     )
     poses, heard, found = PoseHistory(), {}, []
     node = SimpleNamespace(listen=lambda topic, take, raw: heard.update({topic.name: take}))
@@ -122,7 +122,7 @@ def test_sky_is_seen_free_and_what_is_not_known_is_not(listening):
     scan = found[0][1]
     assert len(scan.points_W) == 0
     assert np.linalg.norm(scan.ends_W - scan.origin_W, axis=1) == pytest.approx(10.0)
-    with pytest.raises(MessageError, match="no pixel at the vehicle's height says anything"):
+    with pytest.raises(MessageError, match="no pixel at the vehicle's height has a reading"):
         image(written(np.full((60, 80), np.nan, np.float32)))
     assert len(found) == 1
 

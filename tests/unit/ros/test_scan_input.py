@@ -26,9 +26,8 @@ from quadsim.ros.messages.scans import (
     ScanWriter,
 )
 from quadsim.ros.nodes.lidar import frame_of
-from quadsim.ros.parts import depth_input, scan_input
-from quadsim.ros.parts.depth_input import CameraMountParams
-from quadsim.ros.parts.scan_input import LidarMountParams, ScanInput
+from quadsim.ros.parts import scan_input
+from quadsim.ros.parts.scan_input import CameraMountParams, LidarMountParams, ScanInput
 from quadsim.sensors.devices import load_device, simulate
 from quadsim.sensors.pose_history import PoseHistory
 from quadsim.world.environment import EnvironmentParams
@@ -43,7 +42,7 @@ TURN = Rotation.from_euler("ZYX", [50.0, 20.0, -15.0], degrees=True)
 
 @pytest.fixture(autouse=True)
 def _without_parameters_of_a_camera(monkeypatch):
-    monkeypatch.setattr(depth_input, "declare", lambda *_: CameraMountParams())
+    monkeypatch.setattr(scan_input, "declare", lambda *_: CameraMountParams())
 
 
 @pytest.fixture
@@ -217,7 +216,7 @@ def test_rows_of_a_cloud_may_be_padded_and_their_order_of_bytes_is_as_it_says(re
         ({"height": 2, "width": 3, "row_step": 0}, "row_step 0 of 3 points of 12"),
         ({"fields": [PointField(name=n, datatype=8) for n in "xyz"]}, "field x of type 8"),
         ({"fields": [PointField(name=n, datatype=7) for n in "xy"]}, "no fields x, y, z"),
-        ({"width": 0, "height": 0, "data": array("B")}, "none of its 0 points says anything"),
+        ({"width": 0, "height": 0, "data": array("B")}, "none of its 0 points has a reading"),
         ({"data": array("B", np.full(18, np.nan, "<f4").tobytes())}, "none of its 6 points"),
     ],
 )
@@ -241,7 +240,7 @@ def test_a_scan_of_another_clock_is_refused(reader):
 def test_a_scan_that_says_nothing_is_refused_and_one_that_sees_nothing_is_not(reader, ranges):
     points, found = reader
     message = LaserScan(angle_increment=0.1, range_max=10.0, ranges=ranges)
-    with pytest.raises(MessageError, match=f"none of its {len(ranges)} rays says anything"):
+    with pytest.raises(MessageError, match=f"none of its {len(ranges)} rays has a reading"):
         points._on_scan(message)
     message.ranges = [math.nan, math.inf]
     points._on_scan(message)

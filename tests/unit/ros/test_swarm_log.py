@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quadsim.ros.swarm.log import SwarmLog
+from quadsim.ros.nodes.swarm import SwarmLog
 
 
 def test_a_line_for_each_kind_of_event_however_many_fly():

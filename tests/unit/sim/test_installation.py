@@ -130,7 +130,7 @@ def test_errors_of_the_field_turn_it():
     scenario = load_scenario("square")
     plain = np.array(scenario.estimator.magnetic_field_W_T)
     believed = BelievedParams(declination_deg=10.0, inclination_deg=5.0)
-    found = as_installed(EstimatorParams(), {}, scenario.environment, believed=believed)
+    found = as_installed(EstimatorParams(), {}, scenario.environment, errors=believed)
     east, north, up = found.magnetic_field_W_T
     assert math.degrees(math.atan2(east, north)) == pytest.approx(
         math.degrees(math.atan2(plain[0], plain[1])) + 10.0

@@ -173,7 +173,7 @@ def more_table(flights: Flights) -> ReportTable:
         for key in keys
     ]
     heads = [Cell("figure"), *(Cell(name, "n") for name in columns)]
-    note = "As in the summary; angles in rad. docs/replay.md says what each means."
+    note = "As in the summary; angles in rad. docs/replay.md explains each."
     return ReportTable("more", "Further figures", heads, rows, note)
 
 

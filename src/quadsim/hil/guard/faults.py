@@ -57,7 +57,7 @@ class Watched:
         held: what that was.
         late_s: time between the last two steps.
         disobeyed_s: for how long the velocity has not been that of any command.
-        turned: how the motion is rotated against the commands, in words; empty: it is not.
+        rotated: how the motion is rotated against the commands, in words; empty: it is not.
         not_ready: why the way to the vehicle is not in order, in words; empty: it is.
         reset: how the autopilot has reset its estimate in flight, in words; empty: it has not.
         rivals, pose_rivals: who else gives a word to stop by, or the pose; empty: nobody.
@@ -76,7 +76,7 @@ class Watched:
         """As at the beginning of a flight: a request of before is none."""
         self.wish_ns: int | None = None
         self.late_s = self.disobeyed_s = 0.0
-        self.turned = self.reset = ""
+        self.rotated = self.reset = ""
 
     def _button(self, now_ns: int) -> str:
         """Why the dead-man button does not count as held; empty if it does."""
@@ -109,7 +109,7 @@ class Watched:
     def misled(self) -> str:
         """Why places cannot be relied on, in words; empty: they can."""
         found = (
-            self.pose_rivals, self.poses.mismatch, self.turned, self.reset, self.autopilot.fault
+            self.pose_rivals, self.poses.mismatch, self.rotated, self.reset, self.autopilot.fault
         )  # fmt: skip
         return next(filter(None, found), "")
 

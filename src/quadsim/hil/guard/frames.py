@@ -227,10 +227,10 @@ class AutopilotWatch:
                 " the rigid body and the world of the motion capture with the autopilot, or relay"
                 " the pose to it"
             )
-        return self.turned
+        return self.rotated
 
     @property
-    def turned(self) -> str:
+    def rotated(self) -> str:
         """How the motions are rotated against each other; empty: they are not."""
         turn = self._alignment.turn
         return "" if turn is None else f"pose and autopilot move turned by {turned_words(*turn)}"
@@ -241,4 +241,4 @@ class AutopilotWatch:
         if self._apart_s > 0.5:
             limit = math.degrees(self._limit_rad)
             return f"the headings of pose and autopilot differ by more than {limit:.0f} deg"
-        return self.turned
+        return self.rotated

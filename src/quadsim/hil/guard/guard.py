@@ -527,8 +527,8 @@ class Guard:
             return
         self._alignment.take(*full)
         turn = self._alignment.turn
-        if turn is not None and not self._watched.turned:
-            self._watched.turned = (
+        if turn is not None and not self._watched.rotated:
+            self._watched.rotated = (
                 f"the motion is turned from the commands by {turned_words(*turn)}"
             )
 

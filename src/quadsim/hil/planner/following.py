@@ -65,7 +65,7 @@ class Way:
 
 #: What may bound the speed, in words.
 UNSEEN = "not seen free yet"
-LIMITS = ("", "a bend", "an obstacle beside the way", UNSEEN)
+LIMITS = ("", "a bend", "an obstacle next to the path", UNSEEN)
 
 
 def speeds_along(

@@ -30,7 +30,7 @@ from quadsim.world.sdf.world_file import load_world
 NOT_OF_STAND_IN = {
     "mission": "it takes off and is told velocities",
     "seed": "--seed is that of field, vehicle and noise",
-    "duration_s": "duration_s beside stand_in is that of the flight",
+    "duration_s": "the flight has its own duration_s",
     "start": "it starts where the field begins, or at start_W_m",
 }
 #: Vehicles of a fleet have seeds so far apart.
@@ -196,7 +196,7 @@ def load_rehearsal(
         speed_mps: limit of speed instead of the file's.
         firmware: flies the stand-in instead of our autopilot.
         member: which vehicle of a fleet; its noise is of a seed of its own.
-        sensors: a suite whose depth camera it sees by, instead of what the file says.
+        sensors: a suite whose depth camera it sees by, instead of the file's.
 
     Raises:
         InputError: one line that names the file, the key and what is allowed.

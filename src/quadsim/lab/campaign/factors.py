@@ -138,7 +138,7 @@ def factor_from(name: str, content: Any, where: str) -> Factor:
     (kind,) = kinds
     if kind in (CHOICES, CASES):
         if len(content) > 1:
-            raise InputError(f"{where}: beside {kind} nothing more is allowed")
+            raise InputError(f"{where}: with {kind} nothing more is allowed")
         return _listed(name, kind, content[kind], where)
     numbers = from_mapping(Numbers, content, where)
     pair = getattr(numbers, kind)
@@ -152,7 +152,7 @@ def factor_from(name: str, content: Any, where: str) -> Factor:
     elif pair[0] >= pair[1]:
         raise InputError(f"{where}: {kind}: {list(pair)}; allowed: low, high")
     if numbers.within and kind != NORMAL:
-        raise InputError(f"{where}: within: stands beside normal alone")
+        raise InputError(f"{where}: within: allowed with normal alone")
     return Factor(name, kind, numbers)
 
 

@@ -264,7 +264,7 @@ def _check(
         if factor.kind == CASES:
             both = sets.intersection(*[set().union(*factor.values)])
             if both:
-                raise InputError(f"{path}: vary: {factor.name}: {min(both)} is varied beside it")
+                raise InputError(f"{path}: vary: {factor.name}: {min(both)} is varied as well")
     if file.method == GRID and factors and file.samples:
         raise InputError(f"{path}: samples: a grid has as many as its levels make; leave it out")
     if file.samples < 1 and not (file.method == GRID and factors):

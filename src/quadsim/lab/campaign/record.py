@@ -169,7 +169,7 @@ def unwritable(path: Path, error: OSError) -> InputError:
     """What is reported of a file of a campaign that cannot be written."""
     return InputError(
         f"{path}: cannot be written ({error.strerror or ' '.join(str(error).split())});"
-        " the runs that it kept are kept: make room and go on with --resume"
+        " its runs are safe: make room and go on with --resume"
     )
 
 

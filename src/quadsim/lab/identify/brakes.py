@@ -53,7 +53,7 @@ FEWEST_POSES = 8
 STAND_S, STAND_MPS = 0.5, 0.05
 #: Its place is the mean of this time from then on, s.
 PLACE_S = 0.5
-#: It goes farther than its place only where the mean of this time says so, s, by more than this, m.
+#: It goes farther than its place only where the mean of this time does, s, by more than this, m.
 FARTHEST_S, FARTHER_M = 0.1, 0.005
 #: Motion that is farther next to the command than this is of another frame, degrees.
 BESIDE_DEG = 30.0
@@ -346,7 +346,7 @@ def _check(flight: BrakeFlight, stops: Sequence[BrakeStop], used: Sequence[Brake
     if 2 * len(alongside) > len(known):
         rotated = float(np.median([stop.turned_deg for stop in alongside]))
         raise InputError(
-            f"{flight.source}: the vehicle flew {rotated:.0f} degrees beside the commands in"
+            f"{flight.source}: the vehicle flew {rotated:.0f} degrees off the commands in"
             f" {len(alongside)} of {len(known)} stops: the frames of pose and command differ"
             " (docs/hil.md)"
         )

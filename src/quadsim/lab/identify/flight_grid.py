@@ -106,10 +106,10 @@ class Grid:
         R_WB: (N, 3, 3) attitude.
         v_W: (N, 3) m/s.
         rate_B: (N, 3) of the odometry, rad/s.
-        force_S, gyro_S: (N, 3) of the IMU, turned to body axes if it sits otherwise.
+        force_S, gyro_S: (N, 3) of the IMU, rotated to body axes if it sits otherwise.
         speed_radps: (N, n) of the rotors.
         wind_W: (N, 3) m/s, or None where it is not known.
-        mount_deg: angle by which the IMU was found to be turned; 0: straight.
+        mount_deg: angle by which the IMU was found to be rotated; 0: straight.
     """
 
     windows: Windows
@@ -227,8 +227,8 @@ def make_grid(data: FlightData, motors: MotorFit, vehicle: VehicleParams) -> Gri
     time_s = np.arange(imu_s[0], imu_s[-1] + 0.5 * step_s, step_s)
     imu = _interpolate(time_s, imu_s, data.imu.values)
     q_WB = data.odometry.q_WB.copy()
-    turned = np.cumsum(np.sum(q_WB[1:] * q_WB[:-1], axis=1) < 0.0) % 2  # q and -q are one attitude
-    q_WB[1:][turned == 1] *= -1.0
+    flips = np.cumsum(np.sum(q_WB[1:] * q_WB[:-1], axis=1) < 0.0) % 2  # q and -q are one attitude
+    q_WB[1:][flips == 1] *= -1.0
     q_WB = _interpolate(time_s, odometry_s, q_WB)
     rate_B = _interpolate(time_s, odometry_s, data.odometry.w_B)
     speed_radps = motors.speeds_at(time_s)

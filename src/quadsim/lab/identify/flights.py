@@ -1,7 +1,7 @@
 """Figures of a vehicle out of recorded flights, by the motions that it predicts.
 
 Logs of real vehicles have poses without velocities, rotor speeds with noise, and a recorder whose
-clocks and axes are not quite the vehicle's. All of that is unknown here beside the figures: motions
+clocks and axes are not quite the vehicle's. All of that is unknown, as the figures are: motions
 are predicted from many starts on (:mod:`quadsim.lab.identify.shooting`), and figures, mount, delays
 and biases are those that predict best.
 """

@@ -3,7 +3,7 @@
 A term is the wrench of the vehicle's own kernels (:func:`quadsim.lab.validate.kernels.wrenches`)
 with a figure of one, less that without it. The disc's tilt (flapping) makes the same force as rotor
 drag, k a / R more of it, of the thrust in hover; what inflow and forward flight change of it is
-tilted as the vehicle's file says.
+tilted as in the vehicle's file.
 """
 
 from __future__ import annotations

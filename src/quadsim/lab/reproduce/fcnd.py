@@ -152,15 +152,15 @@ class VariedScenario(Scenario):
     """A scenario whose controller believes another vehicle than flies.
 
     Attributes:
-        believed: what the controller knows.
+        assumed: what the controller knows.
     """
 
-    believed: VehicleParams | None = None
+    assumed: VehicleParams | None = None
 
     @property
     def airframe(self) -> AirframeParams:
         """What the controller believes of the vehicle."""
-        return known_airframe(self.believed or self.vehicle)
+        return known_airframe(self.assumed or self.vehicle)
 
 
 def _drawn(value: Any, spread: float, generator: np.random.Generator) -> Any:
@@ -196,7 +196,7 @@ def vary_vehicle(scenario: Scenario, vehicle: str) -> Scenario:
         autopilot = replace(autopilot, **{group: replace(part, **drawn(part, spreads))})
     stored = {field.name: getattr(scenario, field.name) for field in fields(Scenario)}
     stored |= {"vehicle": replace(scenario.vehicle, **body), "autopilot": autopilot}
-    return VariedScenario(**stored, believed=scenario.vehicle)
+    return VariedScenario(**stored, assumed=scenario.vehicle)
 
 
 def shifted(scenario: Scenario, index: int) -> Scenario:

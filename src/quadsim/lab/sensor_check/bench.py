@@ -88,7 +88,7 @@ def send_each(
         slots: (1,) of the sensor.
         nows: (1,) the truth.
         white: (N, 2) standard normal numbers of the timing.
-        stamps_ns: (N,) receives the stamps it says.
+        stamps_ns: (N,) receives its stamps.
         arrivals_ns: (N,) receives when it is published; -1: never.
     """
     slot, box = slots[0], slots[0].outbox
@@ -188,7 +188,7 @@ class Bench:
             experiment: name of its noise.
             count: of samples.
             truth: what it is shown; None: level and at rest.
-            dt_s: from one sample to the next; None: as its rate says.
+            dt_s: from one sample to the next; None: its period.
 
         Returns:
             (count,) records of the model's samples.
@@ -249,14 +249,14 @@ def alone(params: Any, *names: str, **others: Any) -> Any:
 
     Args:
         params: of the device.
-        names: what stays as it is, beside the rate; of nested parameters by dotted names.
+        names: what stays as it is, as the rate does; of nested parameters by dotted names.
         others: what is set to something else.
     """
-    kept: dict[str, Any] = {"rate_hz": params.rate_hz}
+    base: dict[str, Any] = {"rate_hz": params.rate_hz}
     for name in names:
         first, _, rest = name.partition(".")
         value = getattr(params, first)
         if rest:
-            value = replace(kept.get(first, type(value)()), **{rest: getattr(value, rest)})
-        kept[first] = value
-    return replace(type(params)(), **kept | others)
+            value = replace(base.get(first, type(value)()), **{rest: getattr(value, rest)})
+        base[first] = value
+    return replace(type(params)(), **base | others)

@@ -28,7 +28,7 @@ from quadsim.world.environment import EnvironmentParams
 #: Kinds whose errors do not show at rest, in words.
 LEFT_OUT = {DEPTH_CAMERA: "a depth camera", "visual_odometry": "a visual odometry"}
 
-#: Chance that a check of devices that are as specified says that one is not.
+#: Chance that a check refuses one of devices that are all as specified.
 FALSE_ALARM = 0.05
 
 #: How devices are shown on the bench; others as a :class:`PlainRig` does.

@@ -241,7 +241,7 @@ class LidarRig(EchoRig):
         return [self.specified(name).exactly(count) for name, count in counts]
 
     def _azimuth(self, name: str, column: int) -> Figures:
-        """On its side, turned so that a direction 30 degrees beside the ray points down."""
+        """On its side, rotated so that a direction 30 degrees off the ray points down."""
         down_deg = self.of(name) + 30.0
         upright = Rotation.from_euler("x", -90.0, degrees=True)
         turn = upright * Rotation.from_euler("z", 90.0 - down_deg, degrees=True)

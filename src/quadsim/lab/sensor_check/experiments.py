@@ -1,6 +1,6 @@
 """One experiment for each kind of error term: how it is found in the samples of any sensor.
 
-A parameter says by its tag (:mod:`quadsim.sensors.error_terms`) what kind of error it is. A
+A parameter states by its tag (:mod:`quadsim.sensors.error_terms`) what kind of error it is. A
 :class:`Rig` shows the sensor what the parameter needs to be seen, all other errors are off, and the
 experiment of the tag makes figures of the readings. A new parameter that has a tag is measured
 without more.
@@ -183,7 +183,7 @@ class Rig:
     def specified(
         self, name: str, confidence: float = 0.95, component: int | None = None, value: Any = None
     ) -> Specified:
-        """What the file says of a parameter, or of one of its components."""
+        """What the file specifies for a parameter, or of one of its components."""
         stated = self.of(name) if value is None else value
         unit = self.leaves[name].spec.unit
         if component is None:
@@ -251,8 +251,8 @@ def constant(rig: Rig, name: str, confidence: float) -> Figures:
             pairs.append((float(value), rig.rounding / abs(probe.gain)))
     figures = []
     for place, pairs in sorted(found.items()):
-        said = rig.specified(name, component=place if is_vector else None)
-        figures.append(said.exactly(*max(pairs, key=lambda pair: abs(pair[0] - said.specified))))
+        spec = rig.specified(name, component=place if is_vector else None)
+        figures.append(spec.exactly(*max(pairs, key=lambda pair: abs(pair[0] - spec.specified))))
     return figures
 
 
@@ -344,12 +344,12 @@ def warm_up(rig: Rig, name: str, confidence: float) -> Figures:
 
 
 def rotation(rig: Rig, name: str, confidence: float) -> Figures:
-    """How the sensor is turned: what each axis reads of a vector along each axis of the body."""
+    """How the sensor is rotated: what each axis reads of a vector along each axis of the body."""
     found = Rotation.from_matrix([rig.readings(name, 1, probe)[0] for probe in rig.probes(name)])
     wanted = Rotation.from_euler("xyz", rig.of(name), degrees=True)
     off_deg = math.degrees((wanted.inv() * found).magnitude())
-    said = replace(rig.specified(name, value=0.0), name=f"{name}: off by")
-    return [said.exactly(off_deg, 1e-6)]
+    spec = replace(rig.specified(name, value=0.0), name=f"{name}: off by")
+    return [spec.exactly(off_deg, 1e-6)]
 
 
 # ---- timing ------------------------------------------------------------------------------------

@@ -165,7 +165,7 @@ def _timing(
 class _Found:
     """Errors and what messages say of them.
 
-    ``lasting`` is the share of the variance that goes on from one error to the next by ``kept``;
+    ``lasting`` is the share of the variance that goes on from one error to the next by ``decay``;
     ``groups`` name columns that are judged together.
     """
 
@@ -174,7 +174,7 @@ class _Found:
     unit: str
     groups: dict[str, slice]
     lasting: float
-    kept: float
+    decay: float
 
 
 def _covariances(found: _Found, confidence: float) -> list[MeasuredFigure]:
@@ -187,7 +187,7 @@ def _covariances(found: _Found, confidence: float) -> list[MeasuredFigure]:
             continue
         squares = errors[used] ** 2 / variance[used]
         lasting = 0.0 if name == "velocity" else found.lasting
-        freedom = squares.shape[1] * independent(int(used.sum()), found.kept, lasting)
+        freedom = squares.shape[1] * independent(int(used.sum()), found.decay, lasting)
         words = f"{name}: error² over stated variance in flight".removeprefix(": ")
         figures.append(consistency_figure(words, float(squares.mean()), freedom, confidence))
     return figures

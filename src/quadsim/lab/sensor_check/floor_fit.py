@@ -38,14 +38,14 @@ class Spectra:
         rate_hz: of the samples.
         count: (blocks, F) segments in the mean.
         power: (blocks, F, 6) one-sided, unit^2/Hz.
-        shaking: (blocks, F) mean over them of (speed / reference)^4.
+        vibration: (blocks, F) mean over them of (speed / reference)^4.
     """
 
     frequency_hz: Array
     rate_hz: float
     count: Array
     power: Array
-    shaking: Array
+    vibration: Array
 
 
 def spectra_of(
@@ -113,7 +113,7 @@ def fit_floor(spectra: Spectra, axes: slice, white: Array, step: float) -> Floor
     """
     use = spectra.count.sum(axis=0) > 0.0
     hz, count = spectra.frequency_hz[use], spectra.count[:, use, None]
-    power, vibration = spectra.power[:, use, axes], spectra.shaking[:, use, None]
+    power, vibration = spectra.power[:, use, axes], spectra.vibration[:, use, None]
     rate_hz, lowest = spectra.rate_hz, float(hz[0])
     counted = step**2 / 6.0 / rate_hz
     falls = np.stack([(hz / lowest) ** -2.0, (hz / lowest) ** -4.0])[..., None]

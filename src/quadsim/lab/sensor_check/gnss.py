@@ -31,8 +31,8 @@ from quadsim.lab.sensor_check.figures import (
 )
 from quadsim.lab.sensor_check.rigs import scatter
 
-#: What an accuracy says: the part of errors within it, for those of :data:`PARTS`; else a root mean
-#: square, which is this times the deviation of an axis.
+#: Meaning of an accuracy: the part of errors within it, for those of :data:`PARTS`; else a root
+#: mean square, which is this times the deviation of an axis.
 HORIZONTAL = {
     "sigma": 1.0,
     "cep": 0.5,
@@ -43,7 +43,7 @@ HORIZONTAL = {
 ONE_AXIS = {"sigma": 1.0, "r50": 0.5, "r95": 0.95}
 PARTS = ("cep", "r50", "r95")
 
-#: Each accuracy with its measure: what the measure says, columns of the errors.
+#: Each accuracy with its measure: what the measure means, columns of the errors.
 ACCURACIES = {
     "horizontal_accuracy_m": ("horizontal_measure", HORIZONTAL, [0, 1]),
     "vertical_accuracy_m": ("vertical_measure", ONE_AXIS, [2]),
@@ -64,7 +64,7 @@ class GnssRig(Rig):
     field = "p_W"
 
     def field_of(self, name: str) -> str:
-        """Position, but for what is said of the velocity."""
+        """Position, except for keys of the velocity."""
         return "v_W" if "velocity" in name else "p_W"
 
     def probes(self, name: str) -> tuple[Probe, ...]:
@@ -106,23 +106,23 @@ class GnssRig(Rig):
         """An accuracy as the data sheet measures it: a radius, or a root mean square."""
         measure, factors, columns = ACCURACIES[name]
         word = self.of(measure)
-        factor, said = factors[word], self.specified(name, confidence)
-        said = replace(said, name=f"{name} ({word})")
+        factor, spec = factors[word], self.specified(name, confidence)
+        spec = replace(spec, name=f"{name} ({word})")
         if word in PARTS:
             errors = self.errors(name, trials_for_radius(factor, confidence), measure)
-            return [said.radius(np.hypot.reduce(errors[:, columns], axis=1), factor)]
+            return [spec.radius(np.hypot.reduce(errors[:, columns], axis=1), factor)]
         errors = self.errors(name, trials_for_deviation(confidence), measure)[:, columns]
-        return [said.spread(float(np.mean(errors**2)), errors.size, factor)]
+        return [spec.spread(float(np.mean(errors**2)), errors.size, factor)]
 
     def _vertical(self, confidence: float) -> Figures:
         """How much worse the vertical velocity is: a ratio of two variances, Snedecor's F."""
         name = "vertical_velocity_factor"
         count = trials_for_squares(confidence)
         found = self.errors(name, count, "velocity_accuracy_mps", "velocity_measure")
-        said = self.specified(name, confidence)
+        spec = self.specified(name, confidence)
         ratio = math.sqrt(float(np.mean(found[:, 2] ** 2) / np.mean(found[:, :2] ** 2)))
-        ends = stats.f.ppf([1.0 - said.tail, said.tail], count, 2 * count)
-        return [said.within(ratio, *(ratio / np.sqrt(ends)))]
+        ends = stats.f.ppf([1.0 - spec.tail, spec.tail], count, 2 * count)
+        return [spec.within(ratio, *(ratio / np.sqrt(ends)))]
 
     def _correlation_time(self, confidence: float) -> Figures:
         name, dt_s = "correlation_time_s", MARKOV_STEP * self.of("correlation_time_s")
@@ -138,12 +138,12 @@ class GnssRig(Rig):
         count = trials_for_squares(confidence)
         unit = {"horizontal_accuracy_m": 1.0, "vertical_accuracy_m": 1.0}
         steps = np.diff(self.errors(name, count + 1, time, **unit), axis=0)
-        kept = math.exp(-1.0 / (self.params.rate_hz * self.of(time)))
+        decay = math.exp(-1.0 / (self.params.rate_hz * self.of(time)))
         freedom = 3.0 * degrees_of_freedom(0, 1, count + 2)
-        said = self.specified(name, confidence)
-        whole = said.spread(0.5 * float(np.mean(steps**2)), freedom)
-        ends = ((1.0 - value**2) / kept for value in (whole.measured, whole.high, whole.low))
-        return [said.within(*ends)]
+        spec = self.specified(name, confidence)
+        whole = spec.spread(0.5 * float(np.mean(steps**2)), freedom)
+        ends = ((1.0 - value**2) / decay for value in (whole.measured, whole.high, whole.low))
+        return [spec.within(*ends)]
 
     def _sky(self) -> Figures:
         """Satellites over open ground, and the dilution that skies like that have."""

@@ -31,7 +31,7 @@ POINTS = 20_000
 
 @dataclass(frozen=True)
 class RestChannel:
-    """One number of a sample, and what the file says of its error at rest.
+    """One number of a sample, and its error at rest by the file.
 
     Attributes:
         name, unit: of the number.
@@ -85,7 +85,7 @@ class Rested:
 
 
 def warming(params: Any, per_kelvin: float) -> Callable[[Array], Array] | None:
-    """What the sensor's own warmth does to a channel."""
+    """What the sensor's own temperature does to a channel."""
     size, time_s = per_kelvin * params.warm_up_K, params.warm_up_s
     return None if size == 0.0 else lambda t_s: np.asarray(-size * np.expm1(-t_s / time_s))
 
@@ -176,7 +176,7 @@ def plain_channels(params: Any, bench: Bench, first: np.record) -> Iterator[Rest
         yield RestChannel(f"value {i + 1}", "", "values", i, noise, rounding, white)
 
 
-#: First number of a sample to its channels, by parameters, bench, and first sample, which says how
+#: First number of a sample to its channels, by parameters, bench, and first sample, which tells how
 #: the sky was drawn; and how many there are. Others have plain ones.
 CHANNELS = {
     "f_S": (_imu_channels, 6),
@@ -195,10 +195,10 @@ def channels_of(kind: str) -> tuple[Callable[..., Iterator[RestChannel]], int]:
 
 
 def _turned(params: Any, bench: Bench) -> tuple[Array, Array]:
-    """Variance on each axis, (3,) T^2, of a field that is turned by a normal angle.
+    """Variance on each axis, (3,) T^2, of a field that is rotated by a normal angle.
 
     Across the level field by the angle's sine, which is nearly normal, and along it by its cosine,
-    which is not: it only ever takes away.
+    which is not: it only ever reduces.
     """
     east, north, _ = bench.environment.field_W_T()
     turn2 = params.heading_sigma_rad**2

@@ -1,7 +1,7 @@
 """Torque that acts on a recorded vehicle besides what its file states, seen before a start.
 
 A constant goes on: a battery that lies off the centre, a bent propeller. What differs from it
-fades, as the file's ``recorder.torque_memory`` says: an autoregression of means over short blocks
+fades, by the file's ``recorder.torque_memory``: an autoregression of means over short blocks
 (G. E. P. Box and G. M. Jenkins, *Time series analysis*, 1970), which is the best linear prediction
 if the flights it was found in are like this one. An estimator in flight carries such states, too.
 """

@@ -1,7 +1,7 @@
 """A recorded flight on an even grid: motion, forces and rotor speeds, as validation takes them.
 
 The motion is the truth of the log (motion capture, or a simulation's). Where it has no velocities,
-its poses are smoothed with the IMU's help: what a pose says beside the integrated gyroscope, and a
+its poses are smoothed with the IMU's help: what a pose adds to the integrated gyroscope, and a
 position next to the accelerometer integrated twice, changes slowly, so that its noise is averaged
 out over 0.2 and 0.4 s about each time. A prediction may know nothing behind its start: for that
 the same is made once more of what was logged by each time (``RecordedFlight.known``). The

@@ -173,7 +173,7 @@ def _add_sdf(
         found = _find_model(uri, place.file)
         if found is None:
             figures.notes.append(
-                f"{uri} is not found, and its mass is not in the vehicle's: put its folder beside"
+                f"{uri} is not found, and its mass is not in the vehicle's: put its folder next to"
                 " this one, or into GZ_SIM_RESOURCE_PATH"
             )
             continue

@@ -63,7 +63,7 @@ def read_figures(path: Path) -> Figures:
 
 
 def merge(figures: Sequence[Figures]) -> Figures:
-    """The first's figures, with what it lacks from those behind it, and said."""
+    """The first's figures, with what it lacks from those behind it, which a note names."""
     first = figures[0]
     for other in figures[1:]:
         if "rotor_layout" in first.values or "rotor_positions_B_m" in first.values:
@@ -202,7 +202,7 @@ def import_vehicle(
         changes: dotted keys that are set instead.
 
     Returns:
-        The text, and the figures with their notes; the last says what came of it.
+        The text, and the figures with their notes; the last gives the result.
 
     Raises:
         InputError: a file that cannot be read; what is missing that no rule can tell; a vehicle

@@ -86,7 +86,7 @@ class Recovery:
         flight.enter("recovery", message, WARN)
 
     def climb(self, message: str) -> None:
-        """Climb away from the ground; too often, land."""
+        """Climb; too often, land."""
         flight = self._flight
         self._mission.suspend()
         flight.recoveries += 1

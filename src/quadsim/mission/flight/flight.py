@@ -458,9 +458,9 @@ class FlightManager(Flight):
         if before is None:
             return
         dt_s = (stamp_ns - before[0]) * 1e-9
-        kept = max(1.0 - dt_s / CORRECTED_S, 0.0)
+        share = max(1.0 - dt_s / CORRECTED_S, 0.0)
         x, y, z = (
-            kept * self._corrected_W[i]
+            share * self._corrected_W[i]
             + (p_W[i] - before[1][i])
             - 0.5 * dt_s * (v_W[i] + before[2][i])
             for i in range(3)

@@ -19,21 +19,21 @@ class Outlet(Generic[Said]):
 
     Args:
         node: whose publisher it is.
-        said: what the driver file states.
+        entry: of the driver file.
         name: full name of the topic.
 
     Attributes:
         message: what is sent.
     """
 
-    def __init__(self, node: QuadsimNode, said: Said, name: str) -> None:
+    def __init__(self, node: QuadsimNode, entry: Said, name: str) -> None:
         self._node, self._asked = node, name
-        self.said: Said = said
-        self.message = message_class(said.type)()
+        self.entry: Said = entry
+        self.message = message_class(entry.type)()
         self._open(name)
 
     def _open(self, name: str) -> None:
-        stated, node = self.said, self._node
+        stated, node = self.entry, self._node
         self.name = name
         self._publisher = node.create_publisher(
             message_class(stated.type),
@@ -67,13 +67,13 @@ class Outlet(Generic[Said]):
 
         PX4 appends ``_vN`` to the names of messages whose MESSAGE_VERSION is N > 0.
         """
-        if not self.said.versioned:
+        if not self.entry.versioned:
             return
         version = re.compile(rf"{re.escape(self._asked)}(_v\d+)?")
         for name, types in self._node.get_topic_names_and_types():
             if (
                 version.fullmatch(name)
-                and self.said.type in types
+                and self.entry.type in types
                 and self._node.count_subscribers(name)
             ):
                 self._node.destroy_publisher(self._publisher)

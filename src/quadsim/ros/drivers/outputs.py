@@ -4,36 +4,42 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import TwistStamped
+from rcl_interfaces.msg import ParameterType
+from rcl_interfaces.srv import GetParameters
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
+from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3
+from quadsim.base.records import KINEMATICS
+from quadsim.drivers.commands import DriverParameter
 from quadsim.drivers.driver import Driver
 from quadsim.drivers.outward import (
     ATTITUDE,
     RATES,
     AnyCommand,
     DriverCommand,
+    OutsidePose,
     ThrustCommand,
     VelocityCommand,
+    relayed_as,
     sent_as,
     standing_command,
 )
 from quadsim.hil.guard.gate import CommandGateParams, Gate
+from quadsim.hil.guard.pose import refused_pose
 from quadsim.ros.drivers.lender import Lender
 from quadsim.ros.drivers.outlet import Outlet, publishers_of
-from quadsim.ros.drivers.parameters import FlightParameters
-from quadsim.ros.drivers.relay import Relay
 from quadsim.ros.drivers.services import Services, set_fields
-from quadsim.ros.messages.cdr import MessageError
+from quadsim.ros.messages.cdr import MessageError, stamp_ns_of, stamp_of
 from quadsim.ros.messages.setpoint_messages import READERS
-from quadsim.ros.messages.world import stamp_ns_of
+from quadsim.ros.parts.truth_input import POSES
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.base import LEVELS, QuadsimNode
 from quadsim.ros.runtime.packages import is_installed, lost
@@ -47,6 +53,140 @@ SETPOINTS = {ATTITUDE: "command_attitude/safe", RATES: "command_rates/safe"}
 HOLD_S, LOOK_S = 0.05, 0.2
 #: A vehicle that is to land is asked again after that time.
 ASK_AGAIN_S = 1.0
+#: Wall time until it is asked again: while nothing is known, and else.
+ASK_S, AGAIN_S = 2.0, 10.0
+
+
+def number_in(answer: Any) -> float:
+    """A number of a ParameterValue; NaN: it is none."""
+    if answer.type == ParameterType.PARAMETER_DOUBLE:
+        return float(answer.double_value)
+    if answer.type == ParameterType.PARAMETER_INTEGER:
+        return float(answer.integer_value)
+    return math.nan
+
+
+class FlightParameters:
+    """Asks for parameters from time to time, and judges them.
+
+    mavros offers those of the flight controller as ROS parameters of its node ``param``, once it
+    has read them from there (mavros/src/plugins/param.cpp).
+
+    Args:
+        node: whose clients they are.
+        drivers: their files.
+        full: full name of a driver's node.
+        sent: our commands that go out.
+    """
+
+    def __init__(
+        self,
+        node: QuadsimNode,
+        drivers: Sequence[Driver],
+        full: Callable[[Driver, str], str],
+        sent: Collection[str] = (),
+    ) -> None:
+        self._asked_s = -math.inf
+        self._values: dict[str, float] = {}
+        self._known: list[tuple[DriverParameter, str, Any]] = []
+        for driver in drivers:
+            for rule in driver.parameters:
+                if rule.of and not set(rule.of) & set(sent):
+                    continue
+                name = full(driver, rule.node) if rule.node else ""
+                client = None
+                if name:
+                    client = node.create_client(GetParameters, f"{name}/get_parameters")
+                self._known.append((rule, name, client))
+
+    def ask(self) -> None:
+        """Ask again, when it is time."""
+        now_s = time.monotonic()
+        every = all(math.isfinite(self._values.get(s.name, math.nan)) for s, _, _ in self._known)
+        if now_s - self._asked_s < (AGAIN_S if every else ASK_S):
+            return
+        self._asked_s = now_s
+        for rule, _, client in self._known:
+            if client is not None and client.service_is_ready():
+                request = GetParameters.Request(names=[rule.name])
+                future = client.call_async(request)
+                future.add_done_callback(lambda done, name=rule.name: self._take(name, done))
+
+    def _take(self, name: str, done: Any) -> None:
+        answer = done.result()
+        if answer is not None and answer.values:
+            self._values[name] = number_in(answer.values[0])
+
+    def judge(self) -> tuple[int, str]:
+        """0 in order, 1 not known, 2 no flight; and why."""
+        unread = []
+        for rule, name, _ in self._known:
+            value = self._values.get(rule.name, math.nan)
+            if not math.isnan(value) and not rule.allows(value):
+                return 2, (
+                    f"{rule.name} of the flight controller is {value:g}; allowed: {rule.allowed}:"
+                    f" {rule.why}"
+                )
+            if math.isnan(value):
+                whence = f"could not be read from {name}" if name else "cannot be read by this link"
+                unread.append(f"{rule.name} {whence}; see that it is {rule.allowed}")
+        return (1, "; ".join(unread)) if unread else (0, "")
+
+
+class Relay:
+    """Sends each pose that comes to the first driver that takes poses, with the pose's stamp.
+
+    Args:
+        node: whose endpoints they are.
+        drivers: their files.
+        kind: ``pose`` (external/pose_stamped) or ``odometry`` (external/odom).
+        full: full name of a driver's topic.
+
+    Attributes:
+        sent: how many poses went out.
+
+    Raises:
+        InputError: no driver takes poses here.
+    """
+
+    def __init__(
+        self,
+        node: QuadsimNode,
+        drivers: Sequence[Driver],
+        kind: str,
+        full: Callable[[Driver, str], str],
+    ) -> None:
+        takers = [(driver, relay) for driver in drivers for relay in driver.relays]
+        usable = [(driver, relay) for driver, relay in takers if is_installed(relay.type)]
+        if not usable:
+            needs = [("relay", relay.type) for _, relay in takers]
+            why = "; ".join(lost(needs)) or "no driver file of the chain has relays"
+            raise InputError(f"relay: {kind}: {why}")
+        driver, self._said = usable[0]
+        self._outlet = Outlet(node, self._said, full(driver, self._said.name))
+        self._record = new_record(KINEMATICS)
+        topic, reader = POSES[kind]
+        if kind == "odometry":
+            topic = topics.EXTERNAL_ODOMETRY
+        self._reader = reader(self._record)
+        self.sent = 0
+        node.listen(topic, self._take, reliable=False)
+
+    def _take(self, payload: bytes) -> None:
+        self._reader.read(payload)
+        p_W, q_WB = self._record["p_W"].tolist(), self._record["q_WB"].tolist()
+        refusal = refused_pose(tuple(p_W), tuple(q_WB))
+        if refusal:
+            raise MessageError(f"not relayed: {refusal}")
+        sent_ns = time.time_ns()
+        pose = OutsidePose(stamp_of(payload) or sent_ns, sent_ns, tuple(p_W), tuple(q_WB))
+        set_fields(self._outlet.message, relayed_as(self._said, pose))
+        self._outlet.publish()
+        self.sent += 1
+
+    def look(self) -> str:
+        """What is wrong with who listens and who else publishes; empty: nothing."""
+        return self._outlet.look()
 
 
 def read_command(message: TwistStamped, now_ns: int, sent_ns: int) -> VelocityCommand:
@@ -222,7 +362,7 @@ class Outputs:
 
     def _send(self, command: AnyCommand, ours: str = COMMAND) -> None:
         for outlet in self._outlets[ours]:
-            set_fields(outlet.message, sent_as(outlet.said, command))
+            set_fields(outlet.message, sent_as(outlet.entry, command))
             outlet.publish()
         self.sent += 1
 

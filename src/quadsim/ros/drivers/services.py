@@ -20,7 +20,7 @@ from quadsim.ros.runtime.topics import message_class
 
 #: Wall time for the driver's answer.
 ANSWER_S = 3.0
-#: An answer says that the question went out, as mavros's mode_sent does: the vehicle's state has to
+#: An answer means that the request went out, as mavros's mode_sent does: the vehicle's state has to
 #: follow within this time, else it is asked again; so often.
 STATE_S, ASKS = 1.5, 3
 #: What the vehicle's state is to be then: whether it obeys setpoints.

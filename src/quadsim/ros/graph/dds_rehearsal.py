@@ -34,9 +34,8 @@ from quadsim.ros.graph.hil_graph import describe_hil
 from quadsim.ros.graph.hil_options import HilOptions
 from quadsim.ros.graph.options import FirmwareSource
 from quadsim.ros.graph.supervisor import RunningGraph
-from quadsim.ros.messages.cdr import xyz
+from quadsim.ros.messages.cdr import stamp_ns_of, xyz
 from quadsim.ros.messages.commands import make_path
-from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.runtime import topics
 from quadsim.sensors.depth_camera import DepthCameraParams
 from quadsim.sim.log import Event
@@ -355,7 +354,7 @@ def rehearse_on_dds(
         domain: DDS domain.
         composed: all nodes but the stand-in in one process.
         firmware: flies the stand-in instead of our autopilot.
-        sensors: a suite whose depth camera it sees by, instead of what the file says.
+        sensors: a suite whose depth camera it sees by, instead of the file's.
 
     Returns:
         What came of it, and how long commands took, ms.

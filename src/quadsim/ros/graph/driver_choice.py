@@ -23,7 +23,7 @@ GIVEN_BY: Mapping[str, tuple[str, ...]] = {
     **{kind: tuple(topic.name for topic in TABLE[kind].topics) for kind in PUBLISHING},
     "estimator": ("odometry/filtered",),
 }
-#: What our nodes publish beside those that a driver file could name too.
+#: What our nodes publish in addition to those that a driver file could name too.
 ALSO_BY: Mapping[str, tuple[str, ...]] = {
     "dynamics": ("/clock", "/datum", "ground_truth/odom", "battery_state", "motor_speed", "wind"),
     "estimator": ("imu/data", "odometry/blind"),
@@ -49,7 +49,7 @@ class Entry:
 
     Attributes:
         name: as it was given, the name or path of a file.
-        driver: what the file says.
+        driver: of the file.
         parts: our topics that it gives; of ``sim``: nodes that run.
         text: the entry as it was given.
         without: of ``sim:-a-b``, the nodes whose topics somebody else publishes as they are.
@@ -94,7 +94,7 @@ class Drivers:
 
     @property
     def has_datum(self) -> bool:
-        """Whether somebody says where ``map`` is."""
+        """Whether somebody publishes where ``map`` is."""
         return self._has("/datum")
 
     def _has(self, topic: str) -> bool:

@@ -75,7 +75,7 @@ class GazeboLaunch:
         return list(describe_gazebo(self).nodes)
 
     def processes(self) -> list[GazeboProcess]:
-        """Write the world, and give what is to be started beside the nodes."""
+        """Write the world, and give what is to be started with the nodes."""
         graph = describe_gazebo(self)
         if self.start:
             self._need_gazebo()
@@ -104,7 +104,7 @@ class GazeboProcess:
 
     Attributes:
         command: program and arguments, the world's file last.
-        environment: variables that it needs, beside those that are there.
+        environment: variables that it needs, added to those that are there.
     """
 
     command: tuple[str, ...]
@@ -213,12 +213,12 @@ def refuse_what_gazebo_lacks(scenario: Scenario, options: GazeboLaunch) -> None:
     }
     for key in (name for name, given in flight.items() if given and options.flies):
         raise InputError(
-            f"{scenario.path}: {key}: Gazebo does not know it; leave it away, or let our physics"
+            f"{scenario.path}: {key}: Gazebo does not know it; leave it out, or let our physics"
             " fly: gazebo:=view"
         )
     for key in (name for name, given in ground.items() if given):
         raise InputError(
-            f"{scenario.path}: {key}: Gazebo does not know it; leave it away, or choose a world"
+            f"{scenario.path}: {key}: Gazebo does not know it; leave it out, or choose a world"
             " whose file has the ground"
         )
 
@@ -330,7 +330,7 @@ def _joints(scenario: Scenario, options: GazeboLaunch, world: str) -> list[NodeS
 def _field_W_T(scenario: Scenario, options: GazeboLaunch) -> Vec3:
     """Magnetic field of the place.
 
-    Harmonic and later look it up in tables of their own, by the place, whatever the world says.
+    Harmonic and later look it up in tables of their own, by the place, whatever the world has.
     """
     environment = scenario.environment
     (measures_field,) = topics.MAGNETIC_FIELD.publishers

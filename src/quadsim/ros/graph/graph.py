@@ -46,7 +46,7 @@ class NodeSpec:
         remappings: pairs of names.
         name: of the node; usually the executable's.
         package: of the executable; ours, or of a node that ``ros2 launch`` alone can start.
-        arguments: of its command line, beside those of ROS; ours take none.
+        arguments: of its command line, apart from those of ROS; ours take none.
     """
 
     executable: str
@@ -118,34 +118,34 @@ def _controller(scenario: Scenario) -> dict[str, Any]:
 
 def said_of(scenario: Scenario) -> dict[str, dict[str, Any]]:
     """What a scenario's files say: executable to parameters, those of a vehicle's for each."""
-    said = {"dynamics": _dynamics(scenario)}
+    by_node = {"dynamics": _dynamics(scenario)}
     for kind, params in scenario.devices.items():
         faults = scenario.faults.get(kind, ())
-        said[kind] = {
+        by_node[kind] = {
             "seed": scenario.file.seed,
             **prefixed(scenario.environment, "environment."),
             **prefixed(params),
             "faults": faults_to_text(faults) if faults else "",
         }
         if "scene" in needs_of(kind, params):
-            said[kind] |= _scene(scenario)
-    said["estimator"] = {
+            by_node[kind] |= _scene(scenario)
+    by_node["estimator"] = {
         "config": scenario.file.estimator,
         "installation": "known",
         **prefixed(scenario.estimator),
     }
-    said["autopilot"] = {
+    by_node["autopilot"] = {
         "mission": str(scenario.path),
         "use_truth": scenario.file.fly_on == "truth",
         **_controller(scenario),
     }
     if scenario.autopilot.flight.ground.map:
-        said["autopilot"] |= _scene(scenario)
-        said["autopilot"] |= prefixed(scenario.environment, "environment.")
-    # the mixer reads the gyroscope in what is believed to be the body's axes
+        by_node["autopilot"] |= _scene(scenario)
+        by_node["autopilot"] |= prefixed(scenario.environment, "environment.")
+    # the mixer reads the gyroscope in what is taken for the body's axes
     aligned = not any(scenario.estimator.mount.imu_roll_pitch_yaw_deg)
-    said["mixer"] = {**_controller(scenario), "gyro_fallback": aligned}
-    return said
+    by_node["mixer"] = {**_controller(scenario), "gyro_fallback": aligned}
+    return by_node
 
 
 def _chosen(
@@ -250,8 +250,8 @@ def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[No
     source = source_of(scenario)
     chosen = _chosen(scenario, options, drivers)
     parameters = {
-        executable: {**source, **said, **chosen.get(executable, {})}
-        for executable, said in said_by_files.items()
+        executable: {**source, **by_node, **chosen.get(executable, {})}
+        for executable, by_node in said_by_files.items()
     }
     (measures_field,) = topics.MAGNETIC_FIELD.publishers
     if measures_field in parameters and measures_field not in drivers.nodes:
@@ -298,7 +298,7 @@ def source_of(scenario: Scenario) -> dict[str, str]:
 
 
 def _sampled(scenario: Scenario, drivers: Drivers) -> dict[str, tuple[tuple[str, str], ...]]:
-    """Who hears something else than its topic's name says: executable to remappings.
+    """Who hears another topic than its own: executable to remappings.
 
     Of the truth, or of the estimate, only what is used; and the contact as ``landed``.
 

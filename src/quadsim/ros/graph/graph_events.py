@@ -12,8 +12,7 @@ from rclpy.context import Context
 from rclpy.node import Node
 from std_srvs.srv import SetBool
 
-from quadsim.ros.messages.cdr import MessageError
-from quadsim.ros.messages.world import stamp_ns_of
+from quadsim.ros.messages.cdr import MessageError, stamp_ns_of
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import values_of
 from quadsim.ros.runtime.topics import Topic, full_name

@@ -44,7 +44,7 @@ class FleetMemberParams:
         0.0,
         0.0,
     )
-    pose: Annotated[str, Spec("our topic that says where it is")] = ""
+    pose: Annotated[str, Spec("our topic of its pose")] = ""
     pose_frame: Annotated[str, Spec("the frame that its poses name")] = ""
     relay: Annotated[bool, Spec("the pose goes into the vehicle's own estimator too")] = False
     lidar: Annotated[str, Spec("a file of config/sensors, or a path")] = ""

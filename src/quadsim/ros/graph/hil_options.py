@@ -46,13 +46,13 @@ class HilOptions:
     )
     pose: str = option(
         "",
-        "our topic that says where it is; of several one for all or one each, with commas",
+        "our topic of its pose; of several one for all or one each, with commas",
         unset="the first that the drivers give",
     )
     relay: bool = option(False, "the pose goes into the vehicle's own estimator too")
     setpoints: tuple[str, ...] = option(
         (),
-        "what the guard takes beside velocities, with commas: position, attitude, rates",
+        "what the guard takes besides velocities, with commas: position, attitude, rates",
         unset="none",
     )
     pose_frame: str = option("map", "the frame that poses name; it must be z up")
@@ -63,10 +63,10 @@ class HilOptions:
         unset="none",
     )
     lidar_position: tuple[float, float, float] | None = option(
-        None, "of the lidar in base_link, x,y,z", "m", unset="as its file says"
+        None, "of the lidar in base_link, x,y,z", "m", unset="as in its file"
     )
     lidar_rotation: tuple[float, float, float] | None = option(
-        None, "its roll,pitch,yaw", "deg", unset="as its file says"
+        None, "its roll,pitch,yaw", "deg", unset="as in its file"
     )
     level: bool = option(True, "the virtual lidar stays level")
     depth_camera: str = option(
@@ -76,10 +76,10 @@ class HilOptions:
         unset="none",
     )
     camera_position: tuple[float, float, float] | None = option(
-        None, "of the depth camera in base_link, x,y,z", "m", unset="as its file says"
+        None, "of the depth camera in base_link, x,y,z", "m", unset="as in its file"
     )
     camera_rotation: tuple[float, float, float] | None = option(
-        None, "its roll,pitch,yaw", "deg", unset="as its file says"
+        None, "its roll,pitch,yaw", "deg", unset="as in its file"
     )
     rangefinder: str = option(
         "", "a virtual range finder: a file of config/sensors, or a path", unset="none"

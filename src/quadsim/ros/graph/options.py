@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from quadsim.firmware.fly import FirmwareChoice
     from quadsim.sim.scenario import Scenario
 
-SCENARIO_SAYS = "as the scenario says"
+SCENARIO_SAYS = "as in the scenario"
 #: Who flies and senses where nobody states otherwise: our own simulation.
 SIM = "sim"
 
@@ -276,8 +276,8 @@ class ReplayOptions:
     Attributes:
         namespace: the vehicle in the bag.
         driver: who published the bag, if not quadsim.
-        config: parameters of a live estimator, a name or a path; None: as flown, where the bag says
-            so, else the usual ones.
+        config: parameters of a live estimator, a name or a path; None: as flown, where the bag has
+            them, else the usual ones.
         changes: of those, as of :func:`quadsim.analysis.replay.changed`.
         datum: origin of ``map`` (a Datum) for a live estimator; None takes the bag's.
         bag: folder of the new bag; None records nothing, an empty text lets the recorder name it.
@@ -311,7 +311,7 @@ class ReplayOptions:
         metavar="NODES",
         commas=True,
     )
-    scenario: str | None = option(None, "of live autopilots and mixers", unset="as the bag says")
+    scenario: str | None = option(None, "of live autopilots and mixers", unset="as in the bag")
     namespace: str = "/quad"
     driver: str | None = None
     config: str | None = None

@@ -351,7 +351,7 @@ class Supervisor:
         since_s, names = time.monotonic() - SILENT_S, [s.full_name for s in self._graph.specs]
         silent = [name for name in names if self._watcher.report(name).heard_s < since_s]
         lives = f"alive and silent: {', '.join(silent)}"
-        return lives if silent else f"node {self._world} says {world!r}"
+        return lives if silent else f"node {self._world} has {world!r}"
 
     def _why(self, namespace: str) -> str:
         """Why a vehicle's mission is not over, as its autopilot or the swarm last stated."""

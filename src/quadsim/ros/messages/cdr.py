@@ -91,6 +91,15 @@ def checked_stamp(seconds: int, nanoseconds: int) -> int:
     return int(seconds * SECOND_NS + nanoseconds)
 
 
+def stamp_ns_of(time: Any) -> int:
+    """Nanoseconds of a Time message.
+
+    Raises:
+        MessageError: it is no time.
+    """
+    return checked_stamp(time.sec, time.nanosec)
+
+
 def stamp_of(payload: bytes) -> int:
     """Stamp of the header that a serialised message begins with, ns.
 

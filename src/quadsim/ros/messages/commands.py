@@ -13,9 +13,8 @@ from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import Quat, from_euler, quat, rotate, unrotate, yaw_of
-from quadsim.ros.messages.cdr import MessageError, brief, deserialize, put_xyz, xyz
+from quadsim.ros.messages.cdr import MessageError, brief, deserialize, put_xyz, stamp_ns_of, xyz
 from quadsim.ros.messages.conversion import unit_quaternion
-from quadsim.ros.messages.world import stamp_ns_of
 
 #: Commanded places, and speeds (rates, accelerations) in SI units, are refused beyond these.
 FARTHEST_M, FASTEST = 1e6, 1e4

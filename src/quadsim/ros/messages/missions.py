@@ -11,7 +11,7 @@ from quadsim.base.errors import InputError
 from quadsim.geometry.rotation import yaw_of
 from quadsim.mission.items import Item, items_from
 from quadsim.mission.trajectories.timed import TrajectoryPoint
-from quadsim.ros.messages.cdr import MessageError, brief, deserialize, xyz
+from quadsim.ros.messages.cdr import MessageError, brief, deserialize, stamp_ns_of, xyz
 from quadsim.ros.messages.commands import (
     FARTHEST_M,
     FASTEST,
@@ -20,7 +20,6 @@ from quadsim.ros.messages.commands import (
     refuse_large,
     refuse_other_frame,
 )
-from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.runtime import topics
 
 

@@ -13,7 +13,7 @@ from sensor_msgs.msg import BatteryState, NavSatFix
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3, from_mapping
 from quadsim.geometry.geodesy import Datum
-from quadsim.ros.messages.cdr import MessageError, checked_stamp, xyz
+from quadsim.ros.messages.cdr import MessageError, xyz
 from quadsim.ros.runtime import topics
 from quadsim.wire.encode import SECOND_NS
 from quadsim.world.air.wind_parameters import FASTEST_WIND_MPS
@@ -23,15 +23,6 @@ def make_time(stamp_ns: int) -> Time:
     """Time message."""
     seconds, nanoseconds = divmod(stamp_ns, SECOND_NS)
     return Time(sec=seconds, nanosec=nanoseconds)
-
-
-def stamp_ns_of(time: Any) -> int:
-    """Nanoseconds of a Time message.
-
-    Raises:
-        MessageError: it is no time.
-    """
-    return checked_stamp(time.sec, time.nanosec)
 
 
 def make_clock(stamp_ns: int) -> Clock:

@@ -30,10 +30,9 @@ from quadsim.mission.script import Command, Script, commands_from
 from quadsim.mission.swarms import missions_of, moved_command
 from quadsim.mission.trajectories.limits import check_trajectories
 from quadsim.ros.messages import missions
-from quadsim.ros.messages.cdr import MessageError, stamp_of
+from quadsim.ros.messages.cdr import MessageError, stamp_ns_of, stamp_of
 from quadsim.ros.messages.conversion import OdometryReader, read_variances
 from quadsim.ros.messages.markers import mission_markers
-from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.parts.control_params import (
     MOTOR_LOST,
     changed_controller,

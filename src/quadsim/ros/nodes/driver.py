@@ -104,7 +104,7 @@ class DriverNode(QuadsimNode):
             " odometry (external/odom); empty: none"
         )
         self._relay = declare_one(self, "relay", "", words, choices=("", "pose", "odometry"))
-        words = "what goes out beside velocities: attitude, rates"
+        words = "what goes out besides velocities: attitude, rates"
         self._kinds = declare_texts(self, "setpoints", words)
         words = f"what virtual devices measure that goes to the vehicle: {', '.join(LENT)}"
         self._lend = declare_texts(self, "lend", words)

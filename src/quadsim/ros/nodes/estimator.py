@@ -28,10 +28,10 @@ from quadsim.estimation.odom_frame import OdomFrame
 from quadsim.estimation.own import OwnEstimator
 from quadsim.geometry.geodesy import Datum
 from quadsim.mission.flight.states import FLYING
-from quadsim.ros.messages.cdr import MessageError, Reader, stamp_of
+from quadsim.ros.messages.cdr import MessageError, Reader, stamp_ns_of, stamp_of
 from quadsim.ros.messages.conversion import OdometryWriter
 from quadsim.ros.messages.transforms import Mounts, Transforms
-from quadsim.ros.messages.world import datum_at, read_datum, stamp_ns_of
+from quadsim.ros.messages.world import datum_at, read_datum
 from quadsim.ros.parts.estimator_health import innovations, judge_estimate
 from quadsim.ros.parts.estimator_params import (
     SAFE,
@@ -406,7 +406,7 @@ class EstimatorNode(QuadsimNode):
     def _set_datum(self, datum: Datum) -> None:
         known = self.filter.datum
         if known is not None and datum != known and self.filter.running:
-            self.get_logger().warning(f"/datum moved to {datum}; the first one is kept")
+            self.get_logger().warning(f"/datum moved to {datum}; the first one counts")
         elif datum != known:
             self._move(datum)
 
@@ -461,7 +461,7 @@ class EstimatorNode(QuadsimNode):
         self._resets.forget()
         self._begin_anew()
 
-    # ---- what it says of itself ----------------------------------------------------------------
+    # ---- status -------------------------------------------------------------------------------
 
     def _trouble_now(self) -> str:
         """What is wrong with the IMU's stream, in words."""

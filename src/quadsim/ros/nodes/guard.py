@@ -43,7 +43,7 @@ from quadsim.wire.encode import Template
 #: A step made for a pose comes no sooner after the last than this share of the period: a pose that
 #: has to wait for the next step is answered late.
 SOON = 0.2
-#: Until the vehicle says that it lands it is told so again after this time, s; an answer that does
+#: Until the vehicle reports that it lands it is asked again after this time, s; an answer that does
 #: not come is waited for so long; and what still obeys setpoints after the last is named.
 ASK_AGAIN_S, ANSWER_S, DEAF_S = 1.0, 8.0, 10.0
 #: Handling times that are stored for the report: of 20 s at 50 Hz.
@@ -143,7 +143,7 @@ class GuardNode(QuadsimNode):
         """Listen to what else than velocities is asked for; publishers of what passes."""
         offered = {}
         for kind in declare_texts(
-            self, "setpoints", f"taken beside velocities: {', '.join(KINDS)}"
+            self, "setpoints", f"taken besides velocities: {', '.join(KINDS)}"
         ):
             if kind == POSITION:
                 self.listen(topics.COMMAND_POSE, self._on_place, raw=False)
@@ -304,7 +304,9 @@ class GuardNode(QuadsimNode):
             begins = not self._guard.enabled
             self._look_for_rivals()
             if self._ready != NOT_SAID and not self.count_publishers(topics.VEHICLE_READY.name):
-                self._guard.take_ready(2, "who said vehicle/ready is gone: is the driver running?")
+                self._guard.take_ready(
+                    2, "the publisher of vehicle/ready is gone: is the driver running?"
+                )
             refusal = self._guard.enable(self._now_ns())
             response.success, response.message = refusal is None, refusal or "enabled"
             if begins:

@@ -12,7 +12,7 @@ from quadsim.sensors.scanner import NEEDS
 
 
 def frame_of(params: LidarParams, level: bool) -> str:
-    """Name of the frame that a lidar's messages are in, which says how its reader places them."""
+    """Name of the frame that a lidar's messages are in, by which a reader places them."""
     if not level:
         return "lidar_link"
     mounted = any((*params.position_B_m, *params.rotation_deg))

@@ -24,10 +24,9 @@ from quadsim.control.inner_loop import (
     new_inner_loop,
 )
 from quadsim.control.parameters import AutopilotParams
-from quadsim.ros.messages.cdr import MessageError, RotorsReader, stamp_of
+from quadsim.ros.messages.cdr import MessageError, RotorsReader, stamp_ns_of, stamp_of
 from quadsim.ros.messages.commands import read_attitude_command
 from quadsim.ros.messages.conversion import OdometryReader
-from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.parts.control_params import (
     MOTOR_LOST,
     changed_controller,

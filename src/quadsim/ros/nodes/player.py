@@ -289,7 +289,7 @@ class PlayerNode(QuadsimNode):
         elif key in QUIT:
             signal.raise_signal(signal.SIGINT)  # as Ctrl-C where the terminal makes it
 
-    # ---- what it says of itself ----------------------------------------------------------------
+    # ---- status -------------------------------------------------------------------------------
 
     def _seconds(self, log_ns: int) -> float:
         return (log_ns - self._begin_ns) * 1e-9

@@ -28,8 +28,7 @@ from quadsim.bag.profiles import Recording, Thinning
 from quadsim.bag.writer import BagWriter
 from quadsim.base.errors import FlightError, InputError
 from quadsim.ros.graph.vehicles import vehicle_namespaces
-from quadsim.ros.messages.cdr import MessageError, deserialize, stamp_of
-from quadsim.ros.messages.world import stamp_ns_of
+from quadsim.ros.messages.cdr import MessageError, deserialize, stamp_ns_of, stamp_of
 from quadsim.ros.parts.estimator_params import BESIDE
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.base import QuadsimNode, make_status, values_of
@@ -63,7 +62,7 @@ class RecorderNode(QuadsimNode):
         super().__init__("recorder", **kwargs)
         output = declare_one(self, "output", "", "folder of the bag; it must not exist")
         recording = declare(self, Recording())
-        metadata = declare_one(self, "metadata", "", "kept in the bag: texts by name, as JSON")
+        metadata = declare_one(self, "metadata", "", "stored in the bag: texts by name, as JSON")
         count = declare_one(self, "count", 1, "vehicles", ge=1)
         words = "of the vehicles, where they are not /quad1, /quad2, ..."
         namespaces = declare_texts(self, "namespaces", words) or vehicle_namespaces(count)

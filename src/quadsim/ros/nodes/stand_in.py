@@ -28,10 +28,9 @@ from quadsim.hil.rehearsal.stand_in import Telemetry, VehicleCommand
 from quadsim.hil.rehearsal.stopping import Stop
 from quadsim.hil.rehearsal.vehicle_side import VehicleSide
 from quadsim.ros.graph.options import FirmwareSource
-from quadsim.ros.messages.cdr import MessageError, stamp_of, xyz
+from quadsim.ros.messages.cdr import MessageError, stamp_ns_of, stamp_of, xyz
 from quadsim.ros.messages.commands import read_velocity_command
 from quadsim.ros.messages.conversion import OdometryWriter
-from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.latency import Latency
@@ -313,7 +312,7 @@ class StandInNode(QuadsimNode):
         for obstacle, shape in zip(movers.obstacles(), movers.shapes(), strict=True):
             self._others[obstacle.name].publish(stamp_ns, shape.p_W, shape.v_W)
 
-    # ---- what it says --------------------------------------------------------------------------
+    # ---- status --------------------------------------------------------------------------------
 
     def _status(self) -> str:
         return self._side.reason or self._vehicle.manager.state

@@ -7,7 +7,7 @@ in the vehicles' namespaces, each steered by the topics and services of an autop
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,7 +29,6 @@ from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.simulation.simulated_time import SimulatedTime
 from quadsim.ros.simulation.spawned import SimulatedWorld
 from quadsim.ros.swarm.crazyswarm import Crazyswarm
-from quadsim.ros.swarm.log import SwarmLog
 from quadsim.ros.swarm.outputs import SwarmOutputs
 from quadsim.sim.closed_loop import TICK_HZ
 from quadsim.sim.log import ERROR, OK, WARN
@@ -47,13 +46,43 @@ AT_ONCE_S = 1e-4
 STATUS_TICKS = 10
 #: And between two looks at what is to be logged.
 LOG_TICKS = 50
+#: Most vehicles that a line names.
+NAMED = 5
+
+Event = tuple[int, int, str, str]
+
+
+class SwarmLog:
+    """Events of all vehicles since the last lines, by their names."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, dict[str, list[str]]] = {}
+        self._levels: dict[str, int] = {}
+
+    def take(self, vehicle: str, events: Iterable[Event]) -> None:
+        """Take a vehicle's events: stamp in ns, level, name and message of each."""
+        for _, level, name, message in events:
+            self._told.setdefault(name, {}).setdefault(message, []).append(vehicle)
+            self._levels[name] = max(level, self._levels.get(name, 0))
+
+    def lines(self) -> list[tuple[int, str]]:
+        """A line for each kind of event since the last call, and the highest level of it."""
+        found = []
+        for name, by_message in self._told.items():
+            vehicles = [vehicle for each in by_message.values() for vehicle in each]
+            more = f" and {len(vehicles) - NAMED} more" if len(vehicles) > NAMED else ""
+            words = f" ({next(iter(by_message))})" if len(by_message) == 1 else ""
+            line = f"{name}: {', '.join(vehicles[:NAMED])}{more}{words}"
+            found.append((self._levels[name], line))
+        self._told, self._levels = {}, {}
+        return found
 
 
 @dataclass(frozen=True)
 class SwarmNodeParams(CrazyswarmOptions, FirmwareFlight, SwarmOptions):
     """How the node runs."""
 
-    count: Annotated[int, Spec("vehicles; 0: as the scenario says", ge=0, le=1000)] = 0
+    count: Annotated[int, Spec("vehicles; 0: as in the scenario", ge=0, le=1000)] = 0
     rate: Annotated[
         float, Spec("simulated over wall time; 0: as fast as possible", ge=0.0, le=1e3)
     ] = 1.0

@@ -50,7 +50,7 @@ class EstimatorNodeParams:
     """Where ``map`` is, for the estimator, and what else it listens to; see also the filter's."""
 
     datum_source: Annotated[
-        str, Spec("who says where map is", choices=("topic", "parameter", "fix"))
+        str, Spec("where map is: from", choices=("topic", "parameter", "fix"))
     ] = "topic"
     datum: Datum = field(default_factory=Datum)
     frames: FrameParams = field(default_factory=FrameParams)
@@ -64,7 +64,7 @@ class EstimatorNodeParams:
     installation: Annotated[
         str,
         Spec(
-            "unknown: what keeps its default (field, lever arm, mounts) is assumed, and said",
+            "unknown: what keeps its default (field, lever arm, mounts) is assumed, and named",
             choices=("known", "unknown"),
         ),
     ] = "unknown"

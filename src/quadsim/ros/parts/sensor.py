@@ -67,7 +67,7 @@ class SensorKind:
         fixed: parameters that change with a restart only.
         platform: makes what carries the sensor, see :mod:`quadsim.ros.parts.ray_sensor`; None is
             the simulated vehicle.
-        health: what it reports of the last sample, beside gaps.
+        health: what it reports of the last sample, apart from gaps.
     """
 
     name: str

@@ -11,7 +11,7 @@ from rclpy.serialization import serialize_message
 from std_srvs.srv import SetBool, Trigger
 
 from quadsim.mission.flight.flight import FlightManager
-from quadsim.ros.messages.cdr import refuse, stamp_of
+from quadsim.ros.messages.cdr import refuse, stamp_ns_of, stamp_of
 from quadsim.ros.messages.commands import (
     make_path,
     read_pose_command,
@@ -19,7 +19,6 @@ from quadsim.ros.messages.commands import (
     refuse_stale,
 )
 from quadsim.ros.messages.missions import read_trajectory_command
-from quadsim.ros.messages.world import stamp_ns_of
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode, make_event, make_status
 from quadsim.ros.runtime.topics import full_name
@@ -123,7 +122,7 @@ class VehicleCommands:
         self.tell(self.manager.take_events())
         refuse(refused)
 
-    # ---- what it says --------------------------------------------------------------------------
+    # ---- status --------------------------------------------------------------------------------
 
     def event(self, level: int, name: str, message: str, stamp_ns: int) -> None:
         """Say on ``events`` that something happened."""

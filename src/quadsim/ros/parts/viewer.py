@@ -156,7 +156,7 @@ class ViewerNode(Node):
             except InputError as error:
                 self.get_logger().warning(str(error))
         self.get_logger().warning(
-            "nobody says which scenario flies: flat ground and the default vehicle are drawn"
+            "the scenario that flies is unknown: flat ground and the default vehicle are drawn"
             " (--scenario NAME)"
         )
         return True
@@ -213,4 +213,4 @@ def watch(
     make = partial(ViewerNode, picture, namespaces, datum, shown, stop)
     status = run([lambda context: make(context=context)], domain=domain, stop=stop)
     if status:
-        raise FlightError("the viewer stopped (what it says stands above)")
+        raise FlightError("the viewer stopped (its output stands above)")

@@ -1,4 +1,4 @@
-"""Frames of messages at the border: what is said to be in another frame is refused, and named."""
+"""Frames of messages at the border: what names another frame is refused, and named."""
 
 from __future__ import annotations
 

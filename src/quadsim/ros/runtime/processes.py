@@ -180,7 +180,7 @@ def prepare(*nodes: str) -> None:
     """Start the server in the background; the first process waits until it is ready.
 
     Args:
-        nodes: executables that it imports beside those of every graph.
+        nodes: executables that it imports in addition to those of every graph.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([PRELOAD, *(f"quadsim.ros.nodes.{node}" for node in nodes)])

@@ -101,7 +101,7 @@ def secured() -> Iterator[None]:
             raise
         words = " ".join(str(error).split())
         raise InputError(
-            f"{words}; ROS_SECURITY_ENABLE asks for SROS2, docs/security.md says what that needs"
+            f"{words}; ROS_SECURITY_ENABLE asks for SROS2, docs/security.md has what that needs"
         ) from None
 
 

@@ -1,7 +1,7 @@
 """Shared memory that killed processes leave behind: a node that opens it later can crash.
 
 Fast DDS keeps a process's data in ``/dev/shm/fastdds_ID`` and its mailboxes in ``fastdds_portN``.
-While the owner lives it holds a lock (flock) on the file ``_el`` beside them, ``_sl`` where several
+While the owner lives it holds a lock (flock) on the file ``_el`` there, ``_sl`` where several
 read. A mailbox whose owner was killed in the middle of a change faults in whoever opens it next
 (eProsima/Fast-DDS, issue 6501).
 """

@@ -25,7 +25,7 @@ class Topic:
         offered: quality of service of its publisher.
         wanted: quality of service that our listeners ask for.
         publishers: executables that publish it; empty where only others do, or one may.
-        handed: whether it is a stream of one publisher, none of which is kept: nodes of one
+        handed: whether it is a stream of one publisher, none of which is latched: nodes of one
             process hand it to each other.
     """
 
@@ -103,7 +103,7 @@ EVENTS = _topic(
     "dynamics", "autopilot", "mixer", "guard", "swarm", "gazebo_view", profile=qos.EVENTS,
 )  # fmt: skip
 BATTERY = _topic("battery_state", "sensor_msgs/msg/BatteryState", "dynamics")
-#: Of the sensors. Those of scanners need not be there; few are kept, as they are large.
+#: Of the sensors. Those of scanners need not be there; few are queued, as they are large.
 SENSORS = {
     topic.name: (
         _topic(topic.name, topic.type_name, wanted=qos.best_effort(qos.RELIABLE))
@@ -153,7 +153,7 @@ COMMAND_ATTITUDE = _stream(
 COMMAND_MOTOR_SPEED = _fast("command_motor_speed", "sensor_msgs/msg/JointState", "mixer")
 # a button that is held while the guard may fly; from whoever has one other than a joystick's
 DEAD_MAN = _topic("dead_man", "std_msgs/msg/Bool")
-# whether the vehicle obeys setpoints, as its driver says; when it ceases to, somebody else flies it
+# whether the vehicle obeys setpoints, by its driver; when it ceases to, somebody else flies it
 OFFBOARD_STATE = _topic("vehicle/offboard_state", "std_msgs/msg/Bool")
 # whether the way to the vehicle is in order, as the node driver sees it
 VEHICLE_READY = _latched("vehicle/ready", "diagnostic_msgs/msg/DiagnosticStatus")
@@ -221,7 +221,7 @@ def sampled_truth(kind: str) -> Topic:
 
 
 def beside_odometry(name: str) -> Topic:
-    """Where an estimator that runs beside the vehicle's own publishes."""
+    """Where an estimator that runs next to the vehicle's own publishes."""
     return _topic(f"odometry/{name}", "nav_msgs/msg/Odometry")
 
 
