@@ -16,21 +16,16 @@ CORE = [
     "numpy>=1.26",
     "scipy>=1.11",
     "numba>=0.62,<0.69",  # the newest that was tested
-    "transforms3d>=0.4.1",
     "pyyaml>=6.0",
     "rosbags>=0.11",  # single files; the types of Kilted
     "mcap>=1.5",  # the first whose writer can flush
     "zstandard>=0.20",
-    "lz4>=4.0",
-    "apsw>=3.40",
     "pymap3d>=3.0",
     "pygeomag>=1.1",  # the first with WMM2025
     "click>=8.1",
     "rich>=13",
     "plotly>=6.0",
     "jinja2>=3.1",
-    "psutil>=5.9",
-    "defusedxml>=0.7.1",
     "trimesh>=4.5",
     "pillow>=10.0",
     "joblib>=1.3",
@@ -39,6 +34,7 @@ ROS = [
     "ros-rclpy[fastrtps]==9.1.2",
     "ros-common-interfaces==5.5.1",
     "ros-rosgraph-msgs==2.3.0",
+    "psutil>=5.9",
     "setproctitle>=1.3",
     "prompt_toolkit>=3.0.36",
 ]
@@ -94,6 +90,9 @@ TEST = [
     'evo>=1.38 ; python_version >= "3.11"',  # trajectory errors to compare with
     *UI,
     "opencv-python-headless>=4.10",  # optical flow to compare with
+    "psutil>=5.9",
+    "transforms3d>=0.4.1",  # attitudes to compare with
+    "defusedxml>=0.7.1",
     "pytest>=8,<9",  # launch_testing needs it below 9
     "pytest-instafail",
     "pytest-timeout",

@@ -34,7 +34,7 @@ RUN apt-get update \
     && PIP_BREAK_SYSTEM_PACKAGES=1 rosdep install --from-paths src --ignore-src --default-yes --dependency-types exec \
     && rm -rf /var/lib/apt/lists/* \
     && grep --extended-regexp --ignore-case \
-        '^(allantools|apsw|lz4|mcap|numba|plotly|pyarrow|pygeomag|zstandard)==' \
+        '^(allantools|mcap|numba|plotly|pyarrow|pygeomag|zstandard)==' \
         src/quadsim/constraints.txt >/tmp/wheels.txt \
     && pip list --format=freeze \
         | grep --invert-match --regexp='^llvmlite==' --regexp='^numba==' >/tmp/held.txt \

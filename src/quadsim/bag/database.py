@@ -8,15 +8,13 @@ from collections.abc import Collection, Iterator
 from contextlib import closing
 from pathlib import Path
 
-import apsw
 from rosbags.interfaces import Connection, MessageDefinitionFormat
-from rosbags.rosbag2 import Reader, ReaderError
+from rosbags.rosbag2 import Reader
 
 from quadsim.bag.repair import BeingRecorded
 from quadsim.bag.storage import BagMessage, Batch, FileFacts, StoredTopic, batched
 from quadsim.base.errors import InputError
 
-_UNREADABLE = (apsw.Error, ReaderError, ValueError, TypeError, KeyError, AssertionError)
 _ENCODINGS = {MessageDefinitionFormat.MSG: "ros2msg", MessageDefinitionFormat.IDL: "ros2idl"}
 #: What SQLite leaves next to a database whose writer was killed.
 _JOURNALS = ("-wal", "-journal")
@@ -38,7 +36,7 @@ class SqliteStorage:
         self._reader = Reader(path)
         try:
             self._reader.open()
-        except _UNREADABLE as error:
+        except Exception as error:  # whatever readers of SQLite raise
             raise self._damaged(error) from None
         topics = [_stored(connection) for connection in self._reader.connections]
         start_ns = self._reader.start_time
@@ -63,7 +61,7 @@ class SqliteStorage:
         try:
             for connection, log_ns, payload in self._reader.messages(chosen, start=start_ns):
                 yield BagMessage(connection.topic, connection.msgtype, log_ns, payload)
-        except _UNREADABLE as error:
+        except Exception as error:  # whatever readers of SQLite raise
             raise self._damaged(error) from None
 
     def _damaged(self, error: Exception) -> InputError:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any
-from xml.etree.ElementTree import Element  # to write; defusedxml reads
+from xml.etree.ElementTree import Element  # to write; base.xml reads
 
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from xml.etree.ElementTree import Element  # to write; defusedxml reads
+from xml.etree.ElementTree import Element  # to write; base.xml reads
 
 import numpy as np
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from xml.etree.ElementTree import Element  # to write; defusedxml reads
+from xml.etree.ElementTree import Element  # to write; base.xml reads
 
 from quadsim.base.errors import InputError
 from quadsim.gazebo.sdf import SDF_VERSION, add_material, add_shape

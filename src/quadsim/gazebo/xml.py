@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree as ET
-from xml.etree.ElementTree import Element, SubElement  # to write; defusedxml reads
+from xml.etree.ElementTree import Element, SubElement  # to write; base.xml reads
 
 from quadsim.geometry.rotation import to_euler
 from quadsim.world.scene.obstacles import Pose

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from xml.etree.ElementTree import Element, ParseError  # types alone: defusedxml parses
+from xml.etree.ElementTree import Element  # the type alone
 
-import defusedxml
-import defusedxml.ElementTree
 import numpy as np
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import read_limited
+from quadsim.base.xml import DocumentTypeError, XmlError, parse
 from quadsim.gazebo.inertia import shift
 from quadsim.geometry.rotation import from_euler
 from quadsim.lab.vehicle_import.figures import Array, Figures, Mount
@@ -74,10 +73,10 @@ def read_xml(path: Path) -> Element:
     """
     content = read_limited(path, MAX_BYTES)
     try:
-        root: Element = defusedxml.ElementTree.fromstring(content, forbid_dtd=True)
-    except defusedxml.DefusedXmlException:
+        root = parse(content)
+    except DocumentTypeError:
         raise InputError(f"{path}: it declares a document type or entities") from None
-    except (ParseError, LookupError, ValueError, RecursionError) as error:
+    except XmlError as error:
         jinja = "; expand it first, it is a template" if b"{{" in content else ""
         raise InputError(f"{path}: not valid XML ({error}){jinja}") from None
     if any("xacro" in str(element.tag) for element in root.iter()):
