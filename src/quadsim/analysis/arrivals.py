@@ -23,7 +23,7 @@ LEAST_FOR_GAPS = 10
 
 
 class Listener(Protocol):
-    """Who wants messages next to the one that reads."""
+    """Who wants messages besides the one that reads."""
 
     @property
     def names(self) -> Collection[str]:
@@ -117,7 +117,7 @@ def _arrivals(log_ns: Stamps, stamp_ns: Stamps | None) -> Arrivals:
 
     Args:
         log_ns: (N,) when each was recorded.
-        stamp_ns: (N,) what each reports; None where the type has none.
+        stamp_ns: (N,) of each; None where the type has none.
     """
     latency_median_s = latency_p99_s = None
     if stamp_ns is not None:

@@ -48,7 +48,7 @@ class Judged:
     passed: bool
 
     def figures(self) -> dict[str, Any]:
-        """What the summary reports of it."""
+        """Its entry in the summary."""
         criterion = self.criterion
         return {
             "name": criterion.signal,
@@ -180,7 +180,7 @@ def judge_event(criterion: EventCriterion, log: FlightLog) -> dict[str, Any]:
 
 
 def judge_part(criterion: PartCriterion, log: FlightLog) -> dict[str, Any]:
-    """What the summary reports of a criterion of the user's own; ``error`` if it failed."""
+    """Entry in the summary of a criterion of the user's own; ``error`` if it failed."""
     judged: dict[str, Any] = {
         "name": criterion.part,
         "value": None,

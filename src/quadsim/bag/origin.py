@@ -21,7 +21,7 @@ from quadsim.estimation.eskf.parameters import EstimatorParams
 if TYPE_CHECKING:
     from quadsim.sim.scenario import Scenario
 
-#: Keys of a bag's custom data, next to ``scenario`` and ``seed``: the version of quadsim, the whole
+#: Keys of a bag's custom data, besides ``scenario`` and ``seed``: the version of quadsim, the whole
 #: scenario, the versions and the machine (JSON), the command line, and the digest of the closed
 #: loop, which a flight over DDS has not.
 QUADSIM, SCENARIO_YAML, VERSIONS, MACHINE = "quadsim", "scenario_yaml", "versions", "machine"
@@ -73,7 +73,7 @@ class Origin:
     notes: list[str] = field(default_factory=list)
 
     def compare(self, digest: str) -> list[str]:
-        """What the run made again reports of this one, in words."""
+        """How the repeated run compares with this one, in words."""
         if not self.digest:
             return [*self.notes, RECORDED_OVER_DDS]
         if digest == self.digest:

@@ -146,7 +146,7 @@ class ProgressLine:
     Args:
         label: what runs.
         total: how much there is, if that is known.
-        column: what the bar reports of how much is done.
+        column: what the bar shows of how much is done.
         quiet_s: time between two lines.
         clock: wall time, s.
     """
@@ -342,7 +342,7 @@ def finish(
         as_json: whether the JSON object is asked for.
         show: prints tables of it.
         line: goes below them.
-        passed: whether all is as it should be; None: the summary reports it.
+        passed: whether all is as it should be; None: by the summary.
     """
     if as_json:
         print_json(summary)

@@ -217,7 +217,7 @@ def _band(item: dict[str, Any]) -> str:
 
 
 def _show_ntnu(summary: dict[str, Any]) -> None:
-    """Tables: each cell next to the thesis's, and what had to be shown."""
+    """Tables: each cell and the thesis's, and what had to be shown."""
     from rich.text import Text
 
     from quadsim.cli.show import number, print_table, tables, verdict

@@ -129,7 +129,7 @@ def _quiet(flown_s: float, height_m: float | None, state: str | None) -> None:
 
 
 def _graph_values(outcome: FlightOutcome, scenario: Scenario, nodes: list[str]) -> dict[str, Any]:
-    """What the summary reports of the graph beyond the flight."""
+    """Entries of the summary on the graph."""
     from quadsim.ros.graph.supervisor import ITSELF
 
     dynamics = outcome.reports.get("/dynamics") or outcome.reports.get("/swarm")

@@ -239,7 +239,7 @@ def _digits(value: float) -> str:
 
 
 def _show(result: dict[str, Any]) -> None:
-    """A table of the figures, and what is to be reported next to it."""
+    """A table of the figures, and its notes."""
     from rich.text import Text
 
     from quadsim.cli.show import narrow, number, print_table, tables

@@ -1,4 +1,4 @@
-"""``quadsim replay BAG --publish``: the bag on DDS, with live nodes next to it if asked for."""
+"""``quadsim replay BAG --publish``: the bag on DDS, with live nodes if asked for."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _at_a_terminal() -> bool:
 
 
 def _play(bag: Path, specs: list[NodeSpec], domain: int) -> tuple[int, dict[str, Any]]:
-    """Run the player in this process and the other nodes next to it; exit status and figures."""
+    """Run the player in this process and the other nodes in theirs; exit status and figures."""
     from quadsim.ros.graph.child_processes import child_nodes
     from quadsim.ros.nodes.keys import Keyboard
     from quadsim.ros.runtime.processes import maker

@@ -30,7 +30,7 @@ class TrialError(QuadsimError):
 
 
 def quadsim(*args: str) -> dict[str, Any]:
-    """Run a command as a user would; what it reports as JSON.
+    """Run a command as a user would; its JSON.
 
     Raises:
         TrialError: it ended in an error, or never.

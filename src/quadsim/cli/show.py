@@ -164,7 +164,7 @@ def _show_runs(summary: Mapping[str, Any]) -> None:
 
 
 def _show_more(console: Console, estimators: Mapping[str, Mapping[str, Any]]) -> None:
-    """What a replay reports beyond the figures of a flight: drift, availability, innovations."""
+    """What a replay has beyond the figures of a flight: drift, availability, innovations."""
     judged = {name: scores for name, scores in estimators.items() if "rpe" in scores}
     if not judged:
         return

@@ -18,7 +18,7 @@ from quadsim.wire.standard import POSE
 
 
 class Bodies(NamedTuple):
-    """How a type reports its bodies.
+    """How a type lists its bodies.
 
     Attributes:
         bodies: field with all of them.
@@ -80,7 +80,7 @@ def pose_of(type_name: str, payload: bytes, vehicle: str, alone: bool = True) ->
         None: it is not seen.
 
     Raises:
-        QuadsimError: the message is not what its type reports, or it has several others.
+        QuadsimError: the message does not fit its type, or it has several others.
     """
     kind = TYPES[type_name]
     try:

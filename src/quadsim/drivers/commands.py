@@ -86,7 +86,7 @@ class DriverService:
 
     @property
     def answer(self) -> str:
-        """Field of the answer that reports whether it was heard; empty: that it came reports it."""
+        """Field of the answer that tells whether it was heard; empty: that it came tells it."""
         return SERVICE_TYPES[self.type][1]
 
     def request(self, now_ns: int) -> dict[str, object]:

@@ -431,7 +431,7 @@ class Converter:
 
         Raises:
             StrangeDefinition: the bag defines the type without a field that is needed.
-            QuadsimError: a message is not what its type reports, or the type is not known.
+            QuadsimError: a message does not fit its type, or the type is not known.
         """
         topic = self._topic
         kinds = (topic.type, topic.our_type)
@@ -508,7 +508,7 @@ class Converter:
         """How often the estimator that sent a message has reset; None: that is not stated.
 
         Raises:
-            QuadsimError: the message is not what its type reports.
+            QuadsimError: the message does not fit its type.
         """
         if self._topic.type != "px4_msgs/msg/VehicleOdometry":
             return None

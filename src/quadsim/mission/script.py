@@ -99,7 +99,7 @@ class Script:
         """Give what is due.
 
         Args:
-            manager: obeys, or refuses and reports it.
+            manager: obeys, or refuses with an event.
             stamp_ns: the flight's time.
         """
         if not self._due:

@@ -105,5 +105,5 @@ class Flights:
         return _FURTHER[(number - 1) % len(_FURTHER)] if number else ESTIMATE
 
     def judged(self, run: str) -> list[Mapping[str, Any]]:
-        """Criteria of a run, as its summary reports them."""
+        """Criteria of a run, as in its summary."""
         return list(self.summaries.get(run, {}).get("criteria", []))

@@ -39,7 +39,7 @@ def _facts(summary: Summary) -> list[tuple[str, str]]:
 
 
 def _head(flights: Flights) -> dict[str, Any]:
-    """What the top of the page reports."""
+    """The facts at the top of the page."""
     summaries = flights.summaries
     passed = [bool(summaries[run]["passed"]) for run in flights.runs]
 

@@ -258,7 +258,7 @@ class Guard:
         self._watched.button_ns, self._watched.held = now_ns, held
 
     def take_rivals(self, stops: str, poses: str) -> None:
-        """Who else reports whether the flight may go on, and where the vehicle is; empty: nobody.
+        """Who else publishes whether the flight may go on, and where the vehicle is; empty: nobody.
 
         One of several who lets go is not overruled: while there are rivals, all have let go.
         """
@@ -414,7 +414,7 @@ class Guard:
         return self._landing(now_ns)
 
     def _landing(self, now_ns: int) -> GuardOutput:
-        """What is sent next to the call to land, for a vehicle that does not hear that."""
+        """What is sent in addition to the call to land, for a vehicle that does not hear that."""
         sink_W = np.array((0.0, 0.0, -LAND_SINK_MPS))
         return self._send(now_ns, sink_W, 0.0, self._why, self._margin(now_ns))
 

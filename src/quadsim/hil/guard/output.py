@@ -1,4 +1,4 @@
-"""What the guard reports at each step."""
+"""The guard's output at each step."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 COMPARE_S = 0.3
 #: Of the poses' way over this time at least it is made where the driver gives none.
 DIFFERENCE_S = 0.06
-#: Acceleration that explains a pose next to the last one's velocity, m/s^2.
+#: Acceleration that explains a pose, on top of the last one's velocity, m/s^2.
 EXPLAINED_MPS2 = 15.0
 #: Time over which poses are counted for their rate, s.
 COUNTED_S = 1.0

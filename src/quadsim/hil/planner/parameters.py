@@ -1,4 +1,4 @@
-"""What the planner is told, and what it reports."""
+"""Input and output of the planner."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quadsim.base.parameters import Spec, Vec3
 
 #: Speed back to the way per distance from it, 1/s.
 CROSS_GAIN_PER_S = 1.0
-#: At least this long from an obstacle next to the way, if it went there, s.
+#: At least this long from an obstacle at the side of the path, if it went there, s.
 BESIDE_S = 0.25
 #: Slowest speed in narrow places, m/s.
 LEAST_MPS = 0.5
@@ -113,7 +113,7 @@ class PlannerParams:
         return self.vehicle_radius_m + self.margin_m
 
 
-#: What :attr:`PlannerOutput.state` reports.
+#: Values of :attr:`PlannerOutput.state`.
 STATES = ("idle", "flying", "blocked", "arrived")
 
 

@@ -78,7 +78,7 @@ class VirtualLidar:
     def look(self, pose: Telemetry, others: Sequence[Obstacle]) -> WorldScan | None:
         """Take a pose; give the newest scan that ends by its stamp, from where the lidar was.
 
-        ``others`` are there next to the scene, where they are now.
+        ``others`` are added to the scene, where they are now.
         """
         q_WB = from_euler(0.0, 0.0, yaw_of(pose.q_WB)) if self._level else pose.q_WB
         self._pose.stamp_ns, self._pose.p_W, self._pose.q_WB = pose.stamp_ns, pose.p_W, q_WB
@@ -194,7 +194,7 @@ class HilSide:
         return self._pose
 
     def _beside(self, stamp_ns: int, within_s: float = math.inf) -> list[MovingShape]:
-        """Where the vehicles next to are at a time, of those that were heard of lately."""
+        """Where the other vehicles are at a time, of those that were heard of lately."""
         return [
             track.shape(stamp_ns, size_m)
             for track, size_m in self.beside

@@ -159,7 +159,7 @@ def stream_results(
     """Do a piece of work for every job, and give results as they come.
 
     When a process dies that takes the others' jobs with it, the jobs that were under way are done
-    again, each with no other next to it: that shows whose process it is that dies. So are the jobs
+    again, each alone: that shows whose process it is that dies. So are the jobs
     of a task of several whose process died.
 
     Args:
@@ -291,7 +291,7 @@ class _Feed(Generic[Job, Result]):
             yield from zip((place for place, _ in task), results, strict=True)
 
     def _alone(self, job: Job, died: Died[Job, Result]) -> Result:
-        """Result of a job with no other next to it."""
+        """Result of a job that runs alone."""
         try:
             with _starting_processes():
                 future = self._pool.executor().submit(self._work, job)

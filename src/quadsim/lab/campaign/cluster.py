@@ -1,4 +1,4 @@
-"""A Dask cluster as a place where jobs are done, next to the processes of this machine."""
+"""A Dask cluster as a place where jobs are done, as the processes of this machine are."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ LEAST = 8
 
 @dataclass(frozen=True)
 class Success:
-    """How many of some runs passed, and what that reports of all that could be drawn.
+    """How many of some runs passed, and what that tells of all that could be drawn.
 
     Attributes:
         passed: runs.

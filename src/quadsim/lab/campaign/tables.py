@@ -1,4 +1,4 @@
-"""The tables of a campaign, as Parquet: what was flown, and next to it how long that took.
+"""The tables of a campaign, as Parquet: what was flown, and how long that took.
 
 Rows are sorted by the number of the run. ``table.parquet`` holds nothing of the clock, so that the
 same campaign gives the same bytes, wherever it is flown and however often it is interrupted.

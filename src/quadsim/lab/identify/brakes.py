@@ -55,7 +55,7 @@ STAND_S, STAND_MPS = 0.5, 0.05
 PLACE_S = 0.5
 #: It goes farther than its place only where the mean of this time does, s, by more than this, m.
 FARTHEST_S, FARTHER_M = 0.1, 0.005
-#: Motion that is farther next to the command than this is of another frame, degrees.
+#: Motion that is farther off the command than this is of another frame, degrees.
 BESIDE_DEG = 30.0
 #: Fewest stops, and the least ratio of their highest to their lowest speed.
 FEWEST_STOPS, LEAST_RATIO = 6, 1.5

@@ -59,7 +59,7 @@ class UnknownFigure:
         name: dotted, as in the vehicle's file, with an index in brackets where it is a list.
         size: about how large it or its change is.
         low, high: bounds; a bound that is far in sizes makes SciPy's search crawl.
-        needed: whether nothing flies without it, so that its interval is to be short next to it.
+        needed: whether nothing flies without it, so that its interval is to be short against it.
     """
 
     name: str

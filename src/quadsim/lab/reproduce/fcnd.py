@@ -142,7 +142,7 @@ class SeedFlown:
         return not self.errors and all(item.figures["passed"] for item in self.reached)
 
     def of_fleet(self) -> dict[str, Any]:
-        """What JSON reports of a vehicle of a fleet besides."""
+        """What JSON adds of a vehicle of a fleet."""
         way_m = {"tracking_rmse_m": self.tracking_rmse_m, "rest_W_m": self.way_W[-1].tolist()}
         return {"vehicle": self.vehicle, **way_m}
 
@@ -326,7 +326,7 @@ class FcndResult:
         return medians
 
     def summary(self) -> dict[str, Any]:
-        """What JSON reports of the scenario, but for its seeds."""
+        """The scenario as JSON, without its seeds."""
         found = {
             "name": self.name,
             "seeds": len(self.flown),
@@ -342,7 +342,7 @@ class FcndResult:
         return found
 
     def runs(self) -> list[dict[str, Any]]:
-        """What JSON reports of each seed, or vehicle."""
+        """Each seed, or vehicle, as JSON."""
         return [
             {
                 "scenario": self.name,

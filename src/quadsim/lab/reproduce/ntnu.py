@@ -285,7 +285,7 @@ class RunWatch:
         return bool(self.end)
 
     def _begin(self, loop: ClosedLoop) -> None:
-        """The run's first moment: what is flown on is what the configuration reports."""
+        """The run's first moment: what is flown on is by the configuration."""
         self.begin_ns = loop.stamp_ns
         if self._configuration.starts_on_truth:
             loop.tell_start()
@@ -441,7 +441,7 @@ class NtnuCell:
         return [where | item for item in found]
 
     def summary(self) -> dict[str, Any]:
-        """What JSON reports of the cell, but for its seeds."""
+        """The cell as JSON, without its seeds."""
         ends = [flown.last.end for flown in self.flown]
         return {
             "scenario": self.scenario,
@@ -456,7 +456,7 @@ class NtnuCell:
         }
 
     def runs(self) -> list[dict[str, Any]]:
-        """What JSON reports of each seed."""
+        """Each seed as JSON."""
         return [
             {
                 "scenario": self.scenario,

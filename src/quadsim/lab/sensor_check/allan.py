@@ -1,4 +1,4 @@
-"""Allan deviation of a sensor at rest, with its confidence, and what a noise model reports of it.
+"""Allan deviation of a sensor at rest, with its confidence, and that of a noise model.
 
 Figures follow IEEE Std 952-1997, annex C: for an average over tau, white noise of density N has the
 variance N^2/tau, a random walk K^2 tau/3, a Gauss-Markov process of deviation sigma and correlation

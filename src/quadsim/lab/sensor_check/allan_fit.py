@@ -201,7 +201,7 @@ class _Fit:
         self.whitened = [_whitened(*pair) for pair in zip(self.curves, self.noises(x), strict=True)]
 
     def interval(self, x: Array, misfit: float, index: int, allowed: float) -> Estimate:
-        """Profile of one figure: how far it can go on each side until the misfit reports no."""
+        """Profile of one figure: how far it can go on each side until the misfit refuses."""
 
         def end(bound: float, open_end: float) -> float:
             near = x.copy()

@@ -28,7 +28,7 @@ class MeasuredFigure:
     Attributes:
         name: as in the device's file, with the axis where there are several.
         unit: of all the numbers.
-        specified: in the file; None where what it reports cannot be judged.
+        specified: in the file; None where it cannot be judged.
         measured: out of the device's samples.
         low, high: ends of the interval of confidence; ``measured`` itself where it is certain.
         ok: whether the interval holds what is specified, or nothing is.

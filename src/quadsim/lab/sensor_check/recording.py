@@ -17,7 +17,7 @@ from quadsim.wire.decode import decode
 Array = NDArray[np.float64]
 IMU_TYPE = "sensor_msgs/msg/Imu"
 
-#: A recording reports something of a bias from a minute on.
+#: A recording tells something of a bias from a minute on.
 LEAST_S = 60.0
 
 #: Mean rates and forces over a second may be off their median by this much (rad/s, m/s^2), or by

@@ -1,4 +1,4 @@
-"""What a file of another program reports of a vehicle, under our keys, with where it stands."""
+"""Figures of a vehicle in another program's file, under our keys, with their places."""
 
 from __future__ import annotations
 

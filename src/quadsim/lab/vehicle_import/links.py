@@ -85,7 +85,7 @@ def read_xml(path: Path) -> Element:
 
 
 def read_links(path: Path) -> Figures:
-    """What an SDF or URDF reports of a vehicle.
+    """Figures of a vehicle in an SDF or URDF.
 
     Raises:
         InputError: it cannot be read, or has no model.

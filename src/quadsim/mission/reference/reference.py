@@ -55,7 +55,7 @@ class Reference:
     """The reference and its kind: leg, goal, plan, sink, drift, pull_up, velocity, or given.
 
     Each new one begins in the motion of the last, so that the reference never jumps, except where
-    the mission reports it (timed points) or after a loss of the estimate (:meth:`stand`).
+    the mission jumps itself (timed points) or after a loss of the estimate (:meth:`stand`).
 
     While ``above`` is set, heights of the reference count from the ground beneath. What goes in
     and out as a motion is in W all the same. A leg is flown in its own time, which goes on slower

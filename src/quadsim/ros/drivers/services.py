@@ -1,4 +1,4 @@
-"""What a vehicle is asked for by its driver file, until it reports that it does it."""
+"""What a vehicle is asked for by its driver file, until it does it."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ from quadsim.sim.log import Event
 
 #: Wall time for the landing.
 LANDING_S = 30.0
-#: How often the dead-man button reports that it is held.
+#: How often the dead-man button is published as held.
 HOLD_S = 0.05
 
 
@@ -265,7 +265,7 @@ class DdsRehearsal:
         return operator.stand_in.values["over"]
 
     def _release(self, operator: Operator) -> None:
-        """Let go of the dead-man button when the rehearsal reports it."""
+        """Let go of the dead-man button when the rehearsal wants it."""
         t_s = operator.flown.at(time.monotonic())
         operator.hold(
             not any(

@@ -76,7 +76,7 @@ class Watcher(Node):
     def _on_clock(self, message: Any) -> None:
         try:
             time_ns = stamp_ns_of(message.clock)
-        except MessageError:  # no simulation reports such a time
+        except MessageError:  # no simulation has such a time
             self.clock_disturbed = True
             return
         # one publisher's time only grows

@@ -214,7 +214,7 @@ def _relay(options: HilOptions, vehicle: HilVehicle) -> str:
 def _driver(member: HilMember, alone: bool) -> NodeSpec:
     """The driver gives the pose, if it is to be converted or found, and sends commands.
 
-    It reports whether the vehicle obeys them, too, where its file knows that.
+    It also tells whether the vehicle obeys them, where its file knows that.
 
     In ``target`` it gives what the vehicle sees as well.
     """

@@ -29,7 +29,7 @@ POSES = {
 }
 #: What goes to the vehicle.
 COMMAND = "command_velocity/safe"
-#: What may go there next to, by its kind.
+#: What else may go there, by its kind.
 SETPOINTS = {"attitude": "command_attitude/safe", "rates": "command_rates/safe"}
 #: Whether the vehicle obeys it.
 OFFBOARD_STATE = "vehicle/offboard_state"
@@ -91,7 +91,7 @@ class HilVehicle:
 
     @property
     def autopilot(self) -> str:
-        """Whether the autopilot's own odometry is the pose, or there next to it, or not there."""
+        """Whether the autopilot's own odometry is the pose, or comes with it, or is missing."""
         if self.pose == AUTOPILOT:
             return "own"
         return "beside" if self.drivers.gives(AUTOPILOT) else "none"

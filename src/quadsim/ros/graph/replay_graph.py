@@ -138,7 +138,7 @@ def _recorder(bag: Bag, vehicles: list[str], options: ReplayOptions) -> list[Nod
             f"record: of vehicles {', '.join(vehicles) or 'none'}; the recorder knows"
             f" {', '.join(known) or '/quad'}: name them so with --remap"
         )
-    # what was flown is still what was flown; what the closed loop's digest reports is not in here
+    # what was flown is still what was flown; the closed loop's digest is not in here
     origin = {key: text for key, text in bag.custom.items() if key != DIGEST}
     parameters = {
         "output": options.bag,

@@ -347,7 +347,7 @@ class Supervisor:
         return time_ns >= self._duration_ns or all(map(watcher.over, self._namespaces))
 
     def _waited_for(self, world: str) -> str:
-        """Which nodes do not report any more, or else what the world's reports."""
+        """Which nodes do not report any more, or else the report of the world's."""
         since_s, names = time.monotonic() - SILENT_S, [s.full_name for s in self._graph.specs]
         silent = [name for name in names if self._watcher.report(name).heard_s < since_s]
         lives = f"alive and silent: {', '.join(silent)}"

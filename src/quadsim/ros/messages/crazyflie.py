@@ -1,4 +1,4 @@
-"""Requests and setpoints of Crazyswarm2 as commands of a Crazyflie, and what one reports of itself.
+"""Requests and setpoints of Crazyswarm2 as commands of a Crazyflie, and the state of one.
 
 Units are those that reach the firmware (crazyflie_server.cpp, and crazyflie-firmware:
 crtp_commander_rpyt.c, crtp_commander_generic.c), whatever comments of the definitions say.

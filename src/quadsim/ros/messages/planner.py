@@ -1,4 +1,4 @@
-"""What the planner takes and reports, as messages."""
+"""Input and output of the planner as messages."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def read_attitude_setpoint(message: MultiDOFJointTrajectory) -> ThrustSetpoint:
 def read_rates_setpoint(message: MultiDOFJointTrajectory) -> ThrustSetpoint:
     """Of ``command_rates``: angular velocity (FLU) and acceleration along z of its first point.
 
-    The guard states the present attitude next to, by the transform.
+    The guard also states the present attitude, by the transform.
 
     Raises:
         MessageError: a part or a number is missing.

@@ -380,7 +380,7 @@ class AutopilotNode(QuadsimNode):
             self.manager.start()
         self._report_events()
 
-    # ---- what it reports -----------------------------------------------------------------------
+    # ---- status -------------------------------------------------------------------------------
 
     def _report_events(self) -> None:
         """Publish new events, and the status if it changed."""

@@ -54,7 +54,7 @@ SILENT_S = 5.0
 NEEDED = "imu/data_raw"
 #: All topics that the chain gives.
 EVERY = "*"
-#: What a vehicle's own estimator reports, and may reset.
+#: Outputs of a vehicle's own estimator, which it may reset.
 OWN_ODOMETRY = ("odometry/autopilot",)
 
 

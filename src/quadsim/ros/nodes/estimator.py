@@ -226,7 +226,7 @@ class EstimatorNode(QuadsimNode):
         self.listen(topic, read)
 
     def _tell(self, method: str, *values: Any) -> None:
-        """Hand a measurement to the filter, to those next to and to the own one."""
+        """Hand a measurement to the filter, to the extra estimators and to the own one."""
         for estimator in (self.filter, *self._beside.values(), self._own):
             if estimator is not None:
                 self._hand_over(estimator, method, *values)
@@ -299,7 +299,7 @@ class EstimatorNode(QuadsimNode):
                 self.get_logger().info(words)
 
     def _date_ns(self, stamp_ns: int) -> int:
-        """A time since 1970 that may be a date: a stamp, or what the clock reports."""
+        """A time since 1970 that may be a date: a stamp, or the clock."""
         return stamp_ns if date_year_of(stamp_ns) else self.get_clock().now().nanoseconds
 
     def _publish(self, stamp_ns: int, view: Any) -> None:

@@ -249,7 +249,7 @@ class GuardNode(QuadsimNode):
         refuse(self._guard.take_setpoint(self._now_ns(), read(message)))
 
     def _on_button(self, payload: bytes) -> None:
-        """What cannot be read reports that the button is released."""
+        """What cannot be read counts as a released button."""
         held, of_joy = False, self._button >= 0
         try:
             message = deserialize(payload, (topics.JOY if of_joy else topics.DEAD_MAN).message)

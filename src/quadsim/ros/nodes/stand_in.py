@@ -43,7 +43,7 @@ from quadsim.world.sdf.world_file import load_world
 
 #: How often the wall clock is looked at.
 TURN_S = 0.004
-#: How often the mode is reported, next to when it changes.
+#: How often the mode is published, apart from its changes.
 MODE_S = 0.5
 #: Real time that is made up for; beyond it the vehicle's clock is set forward.
 CATCH_UP_NS = 200_000_000
