@@ -112,7 +112,7 @@ def find_world(name: str) -> Path:
 
 
 def missing_bag(path: Path) -> InputError:
-    """The message for a bag that is not there."""
+    """What is said of a bag that is not there."""
     return InputError(f"{path}: no such bag; give {BAGS}")
 
 

@@ -1,4 +1,7 @@
-"""Rotates arrays of vectors, covariances and attitudes from a driver's axes to ENU and FLU."""
+"""Turning arrays of vectors, covariances and attitudes from a driver's axes to ENU and FLU.
+
+transforms3d turns one attitude at a time; blocks of thousands are turned here by numpy.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from transforms3d.quaternions import qconjugate, qmult, quat2mat
 
 from quadsim.geometry.frames import Q_ENU_NED, Q_FLU_FRD
 
@@ -25,9 +29,6 @@ _Q_BODY = {
     "y_up": (_HALF_SQRT2, _HALF_SQRT2, 0.0, 0.0),  # forward, up, right
 }
 
-#: Times a unit quaternion: its inverse.
-_BACK = np.array([1.0, -1.0, -1.0, -1.0])
-
 
 def rotation_matrices(q: Array) -> Array:
     """(N, 3, 3) matrices of (N, 4) unit quaternions, w first."""
@@ -43,8 +44,8 @@ def rotation_matrices(q: Array) -> Array:
 
 
 #: Driver's axes to the (3, 3) matrix that turns its vectors; exact, for it is a permutation.
-WORLD = {name: rotation_matrices(np.array([q]))[0].round() for name, q in _Q_WORLD.items()}
-BODY = {name: rotation_matrices(np.array([q]))[0].round() for name, q in _Q_BODY.items()}
+WORLD = {name: np.round(quat2mat(q)) for name, q in _Q_WORLD.items()}
+BODY = {name: np.round(quat2mat(q)) for name, q in _Q_BODY.items()}
 
 
 def turned_rows(R: Array, vectors: Array) -> Array:
@@ -68,12 +69,12 @@ def attitude(world: str, body: str, q: Array) -> Array:
     """(N, 4) attitudes of the driver's body axes in its world axes, as FLU in ENU; w first."""
     if (world, body) == ("enu", "flu"):
         return q
-    return multiply_rows(multiply_rows(np.array(_Q_WORLD[world]), q), _BACK * _Q_BODY[body])
+    return multiply_rows(multiply_rows(np.array(_Q_WORLD[world]), q), qconjugate(_Q_BODY[body]))
 
 
 def attitude_out(world: str, body: str, q_WB: Any) -> Array:
     """(4,) attitude of FLU in ENU as that of a driver's body axes in its world; w first."""
-    return multiply_rows(multiply_rows(_BACK * _Q_WORLD[world], q_WB), np.array(_Q_BODY[body]))
+    return np.asarray(qmult(qmult(qconjugate(_Q_WORLD[world]), q_WB), _Q_BODY[body]))
 
 
 def multiply_rows(a: Array, b: Array) -> Array:

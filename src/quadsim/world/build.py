@@ -97,7 +97,7 @@ def make_scene(
     heightmap: HeightmapParams,
     environment: EnvironmentParams,
 ) -> Scene:
-    """What rays and vehicles meet on the flat ground, and the recorded wind.
+    """What rays and vehicles meet beside the flat ground, and the recorded wind.
 
     Args:
         world: a file of ``worlds``, or a path, or what is in it.

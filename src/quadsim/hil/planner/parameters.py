@@ -1,4 +1,4 @@
-"""Input and output of the planner."""
+"""What the planner is told, and what it reports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quadsim.base.parameters import Spec, Vec3
 
 #: Speed back to the way per distance from it, 1/s.
 CROSS_GAIN_PER_S = 1.0
-#: At least this long from an obstacle at the side of the path, if it went there, s.
+#: At least this long from an obstacle next to the way, if it went there, s.
 BESIDE_S = 0.25
 #: Slowest speed in narrow places, m/s.
 LEAST_MPS = 0.5
@@ -77,7 +77,7 @@ class PlannerParams:
         float, Spec("of the vehicle with its rotors", "m", gt=0.0, le=10.0)
     ] = 0.4
     margin_m: Annotated[
-        float, Spec("added to the radius: errors of pose, scan and flight", "m", ge=0.0, le=10.0)
+        float, Spec("kept beyond the radius: errors of pose, scan and flight", "m", ge=0.0, le=10.0)
     ] = 0.25
     arrival_radius_m: Annotated[
         float, Spec("so near the last goal it has arrived", "m", gt=0.0, le=10.0)
@@ -113,7 +113,7 @@ class PlannerParams:
         return self.vehicle_radius_m + self.margin_m
 
 
-#: Values of :attr:`PlannerOutput.state`.
+#: What :attr:`PlannerOutput.state` reports.
 STATES = ("idle", "flying", "blocked", "arrived")
 
 

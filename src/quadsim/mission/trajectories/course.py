@@ -220,7 +220,7 @@ class YawLaw(Protocol):
     """The yaw over the nominal time of a course."""
 
     def at(self, u_s: float, first: Vec3, second: Vec3) -> tuple[float, float]:
-        """Yaw in rad and its derivative, by the derivatives of the position."""
+        """Yaw in rad and its derivative, next to the derivatives of the position."""
 
 
 @dataclass(frozen=True)

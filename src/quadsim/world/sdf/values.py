@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from xml.etree.ElementTree import Element  # the type alone: base.xml parses
+from xml.etree.ElementTree import Element  # the type alone: defusedxml parses
 
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3
