@@ -110,14 +110,14 @@ def confusions_of(bag: Bag, namespace: str) -> list[Confusion]:
         if float(np.median(metres)) > 200.0 and abs(_slope(stamp_ns, metres, height)) > 100.0:
             words = f"ranges of {np.median(metres):.0f} grow by a thousand for each metre: mm?"
             found.append(Confusion(topic(namespace, "range/down"), words, {"scale": 1e-3}))
-    turned = None if field_ is None else _turned_field(field_, imu_ns, w_S)
+    ratio = None if field_ is None else _turned_field(field_, imu_ns, w_S)
     for name in ("external/pose", "external/pose_stamped", "external/odom"):
         if name not in seen:
             continue
         pose = _pose(topic(namespace, name), seen[name], (imu_ns, f_S), height, found)
-        turned = _turned_pose((seen[name][0], pose), imu_ns, w_S) if turned is None else turned
+        ratio = _turned_pose((seen[name][0], pose), imu_ns, w_S) if ratio is None else ratio
     if len(w_S) > 1:
-        _rates(topic(namespace, IMU), w_S, turned, keys, found)
+        _rates(topic(namespace, IMU), w_S, ratio, keys, found)
     return found
 
 
@@ -235,7 +235,7 @@ def _axes(pose: Signal, force: Signal) -> tuple[dict[str, Any], str]:
     """Keys of the axes in which poses agree with the specific force, and what that is called.
 
     By their attitudes gravity is vertical, and their positions bend as the specific force does
-    that is turned by them. Poses that stand still tell the first alone.
+    that is rotated by them. Poses that stand still tell the first alone.
     """
     if len(force[1]) < 2 or np.linalg.norm(force[1].mean(axis=0)) < 0.5 * GRAVITY_MPS2:
         return {}, ""
@@ -363,9 +363,9 @@ def _turned_field(field_: Signal, imu_ns: NDArray[np.int64], w_S: Rows) -> float
     stamp_ns, m = _thinned(field_, imu_ns)
     if len(m) < 20:
         return None
-    turned = np.diff(_angles(stamp_ns, imu_ns, w_S), axis=0)
+    turn = np.diff(_angles(stamp_ns, imu_ns, w_S), axis=0)
     size = float(np.median(np.linalg.norm(m, axis=1))) or 1.0
-    return _ratio(np.diff(m, axis=0) / size, np.cross(0.5 * (m[1:] + m[:-1]), turned) / size)
+    return _ratio(np.diff(m, axis=0) / size, np.cross(0.5 * (m[1:] + m[:-1]), turn) / size)
 
 
 def _turned_pose(pose: Signal, imu_ns: NDArray[np.int64], w_S: Rows) -> float | None:
@@ -377,20 +377,20 @@ def _turned_pose(pose: Signal, imu_ns: NDArray[np.int64], w_S: Rows) -> float | 
     if good.sum() < 20:
         return None
     R = Rotation.from_quat(np.roll(q[good], -1, axis=1))
-    turned = np.diff(_angles(stamp_ns[good], imu_ns, w_S), axis=0)
-    return _ratio((R[:-1].inv() * R[1:]).as_rotvec(), turned)
+    turn = np.diff(_angles(stamp_ns[good], imu_ns, w_S), axis=0)
+    return _ratio((R[:-1].inv() * R[1:]).as_rotvec(), turn)
 
 
 def _rates(
-    full: str, w_S: Rows, turned: float | None, keys: dict[str, Any], found: list[Confusion]
+    full: str, w_S: Rows, ratio: float | None, keys: dict[str, Any], found: list[Confusion]
 ) -> None:
     """Note rates in deg/s, by what else turns, else by their size."""
     fast = float(np.percentile(np.linalg.norm(w_S, axis=1), 99.5))
-    if turned is not None and not 0.4 < turned / DEGREE < 2.5:
+    if ratio is not None and not 0.4 < ratio / DEGREE < 2.5:
         return
-    if turned is None and fast < FASTEST_RADPS:
+    if ratio is None and fast < FASTEST_RADPS:
         return
-    by = "what it sees" if turned is None else "the field or the pose"
+    by = "what it sees" if ratio is None else "the field or the pose"
     words = f"rates of {fast:.3g} are too large by {by}: deg/s?"
     same = next((k for k, each in enumerate(found) if each.topic == full), None)
     if same is not None:

@@ -1,7 +1,7 @@
 """What estimator and controller believe of the vehicle they fly: what its installer wrote down.
 
-The truth is in the files of sensors, vehicle and world. What nobody says otherwise is believed as
-it is. Two ways lead to a wrong belief: keys of the estimator's file, or of ``--set``, are kept as
+The truth is in the files of sensors, vehicle and world. What nobody states otherwise is assumed as
+it is. Two ways lead to a wrong belief: keys of the estimator's file, or of ``--set``, stay as
 given; the scenario's ``believed`` states errors, which campaigns draw.
 """
 
@@ -30,7 +30,7 @@ ZERO: Vec3 = (0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class BelievedParams:
-    """Errors of what is believed: belief less truth, or over it (ratios)."""
+    """Errors of what is assumed: assumption less truth, or over it (ratios)."""
 
     imu_roll_pitch_yaw_deg: Annotated[
         Vec3,
@@ -80,7 +80,7 @@ MOUNT_SIGMA_DEG, LEVER_SIGMA_M, DECLINATION_SIGMA_DEG = 0.5, 0.03, 2.0
 def believed_airframe(
     airframe: AirframeParams, mass_ratio: float, errors: BelievedParams
 ) -> AirframeParams:
-    """The vehicle as the controller believes it; ``mass_ratio`` is the believed mass over its."""
+    """The vehicle as the controller assumes it; ``mass_ratio`` is the assumed mass over its."""
     return replace(
         airframe,
         mass_kg=mass_ratio * airframe.mass_kg,
@@ -110,7 +110,7 @@ def as_installed(
         environment: the world.
         flat_ground: whether the ground is flat and free.
         errors: of all this.
-        given: dotted keys that somebody set; they are kept.
+        given: dotted keys that somebody set; they stay.
         where: what errors name.
 
     Raises:
@@ -174,16 +174,16 @@ def _mistake(found: dict[str, Any], errors: BelievedParams) -> None:
     for name, key in _KEYS.items():
         if name.endswith("position_B_m") and key in found:
             found[key] = _sum(found[key], getattr(errors, name))
-    turned = "mount.imu_roll_pitch_yaw_deg"
-    if turned in found:
-        found[turned] = _turned(found[turned], errors.imu_roll_pitch_yaw_deg)
+    key = "mount.imu_roll_pitch_yaw_deg"
+    if key in found:
+        found[key] = _turned(found[key], errors.imu_roll_pitch_yaw_deg)
     found["gravity_mps2"] += errors.gravity_mps2
     found["magnetic_field_W_T"] = _field(found["magnetic_field_W_T"], errors)
     found |= _deviations(found, errors)
 
 
 def _deviations(found: Mapping[str, Any], errors: BelievedParams) -> dict[str, float]:
-    """How well an installer says that what errs is known; it does not depend on the error."""
+    """How well an installer knows what errs; it does not depend on the error."""
     told: dict[str, float] = {}
     if errors.imu_roll_pitch_yaw_deg != ZERO:
         told["mount.imu_sigma_deg"] = MOUNT_SIGMA_DEG
@@ -213,7 +213,7 @@ def _of_world(environment: EnvironmentParams, flat_ground: bool) -> dict[str, An
 
 
 def _turned(rotation_deg: Vec3, error_deg: Vec3) -> Vec3:
-    """Roll, pitch and yaw of a mount that is turned by an error about base_link's axes."""
+    """Roll, pitch and yaw of a mount that is rotated by an error about base_link's axes."""
     if error_deg == ZERO:
         return rotation_deg
     roll, pitch, yaw = np.radians(error_deg).tolist()

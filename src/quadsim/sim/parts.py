@@ -1,7 +1,7 @@
 """Own parts in the closed loop: when they are called, and what happens when one fails.
 
 Controller, estimator and sensors are called with each sample of the IMU, planner and wind with each
-tick of the mission. Our filter runs beside an own estimator, and our loops are ready beside an own
+tick of the mission. Our filter runs next to an own estimator, our loops are ready next to an own
 controller: a part that raises is named, ours take over, and the vehicle lands.
 """
 
@@ -178,9 +178,9 @@ class OwnParts:
         self._motors = states["pending"][0, int(setups["delay"][0])]
         self._log_count, self._log = states["log_count"], self._vehicles.logs[self._index]
         self._readings = [
-            (Readings(SENSORS[kind], kept, slot["stated"]), slots["count"][d : d + 1])
+            (Readings(SENSORS[kind], samples, slot["stated"]), slots["count"][d : d + 1])
             for kind, slots in self._loop.devices.items()
-            for d, (slot, kept) in enumerate(
+            for d, (slot, samples) in enumerate(
                 zip(slots, self._vehicles.samples[kind][self._index], strict=True)
             )
         ]
@@ -257,11 +257,11 @@ class OwnParts:
                     for message in readings.at(i):
                         estimator.take(*message)
         estimator.read()
-        kept = self._estimate if self._loop.use_truth else self._odometry
+        flown = self._estimate if self._loop.use_truth else self._odometry
         if estimator.running:
-            kept[:] = estimator.odometries
+            flown[:] = estimator.odometries
         else:
-            kept["stamp_ns"] = 0
+            flown["stamp_ns"] = 0
 
     def _control(self, now_ns: int) -> None:
         """Let the controller's command take effect where the inner loop's would."""

@@ -57,7 +57,7 @@ class Alignment:
         return {name: pair for (name, widest), pair in found if pair[1] < widest}
 
     @property
-    def kept(self) -> dict[str, float]:
+    def undetermined(self) -> dict[str, float]:
         """Half of the interval by the name in the file, of what they do not tell."""
         halves = zip(NAMES, self.half[2:].tolist(), strict=True)
         return {name: half for name, half in halves if name not in self.told}

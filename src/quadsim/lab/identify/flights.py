@@ -57,18 +57,18 @@ class FlightsFit:
 
     Attributes:
         fit: the figures that the flights tell.
-        kept: figures that they do not tell, with half of the interval that was seen.
+        undetermined: figures that they do not tell, with half of the interval that was seen.
         before: the vehicle of the file.
     """
 
     fit: Fit
-    kept: Mapping[UnknownFigure, float]
+    undetermined: Mapping[UnknownFigure, float]
     before: VehicleParams
 
     @property
     def passed(self) -> bool:
         """Whether the flights tell every figure."""
-        return not self.kept
+        return not self.undetermined
 
 
 def recorder_unknowns(levelled: bool) -> list[UnknownFigure]:
@@ -261,7 +261,8 @@ def _figures(found: FlightsFit, alignment: Alignment) -> list[dict[str, Any]]:
     """Every figure that was asked for, with its interval."""
     values = zip(found.fit.values.tolist(), found.fit.half.tolist(), strict=True)
     told = dict(zip((each.name for each in found.fit.unknowns), values, strict=True))
-    halves = {**alignment.kept, **{each.name: half for each, half in found.kept.items()}}
+    halves = dict(alignment.undetermined)
+    halves |= {each.name: half for each, half in found.undetermined.items()}
     stored = {name: (_of(found.before, name), half) for name, half in halves.items()}
     bound = {each.name for each, on in zip(found.fit.unknowns, found.fit.bound, strict=True) if on}
     return [
@@ -292,7 +293,7 @@ def flights_summary(
     }  # fmt: skip
     return {
         "vehicle": found.before.name,
-        "passed": found.passed and not alignment.kept,
+        "passed": found.passed and not alignment.undetermined,
         "flown_s": sum(float(each.free.sum() * each.dt_s) for each in flights),
         "logs": [each.name for each in flights],
         "figures": figures,
@@ -332,8 +333,8 @@ def flights_text(
     lines = [
         f"# Estimated from {found.fit.flights} stretches of recorded flights. Behind each figure:",
         f"# half of its 95 % interval. What has no such words is of {vehicle_name}.",
-        *(f"# The flights do not tell {name}." for name in alignment.kept),
-        *(f"# The flights do not tell {each.name}." for each in found.kept),
+        *(f"# The flights do not tell {name}." for name in alignment.undetermined),
+        *(f"# The flights do not tell {each.name}." for each in found.undetermined),
         *(
             f"# {each.name} ended on its bound."
             for each, on in zip(found.fit.unknowns, found.fit.bound, strict=True)

@@ -32,7 +32,7 @@ from quadsim.ros.messages.cdr import MessageError, Reader, stamp_ns_of, stamp_of
 from quadsim.ros.messages.conversion import OdometryWriter
 from quadsim.ros.messages.transforms import Mounts, Transforms
 from quadsim.ros.messages.world import datum_at, read_datum
-from quadsim.ros.parts.estimator_health import innovations, judge_estimate
+from quadsim.ros.parts.estimator_health import ImuWatch, innovations, judge_estimate
 from quadsim.ros.parts.estimator_params import (
     SAFE,
     EstimatorNodeParams,
@@ -40,7 +40,6 @@ from quadsim.ros.parts.estimator_params import (
     when_of_filter,
     when_of_node,
 )
-from quadsim.ros.parts.imu_watch import ImuWatch
 from quadsim.ros.parts.mocap_and_landed_input import POSES, Standing, external_pose_of
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode, make_event

@@ -1,4 +1,4 @@
-"""What the estimator's node reports on ``/diagnostics``."""
+"""Health of the estimator's node: its /diagnostics, and the watchdog of its IMU."""
 
 from __future__ import annotations
 
@@ -62,3 +62,81 @@ def judge_estimate(
         found.append((ERROR, f"wrong frame: {frames}"))
     worst = max((level for level, _ in found), default=OK)
     return worst, "; ".join(words for _, words in found) or "running"
+
+
+#: Time for which ``/clock`` may stand before it is named, s: longer than a slow simulation's step.
+CLOCK_PATIENCE_S = 1.0
+#: Difference of /clock and stamps that no latency explains, and for how long it is waited out, s.
+APART_S, APART_LASTS_S = 5.0, 2.0
+
+
+class ImuWatch:
+    """Says what is wrong with the stream of IMU samples; it knows no ROS.
+
+    Silence is measured in simulated time where there is one, as a slow simulation is not silent;
+    whether that time goes on, by the steady clock.
+
+    Args:
+        timeout_s: silence that is named.
+        simulated: whether there is a simulated time.
+    """
+
+    def __init__(self, timeout_s: float, simulated: bool) -> None:
+        self._timeout_ns = round(timeout_s * 1e9)
+        self._simulated = simulated
+        self._received = 0
+        self._newest_ns = 0
+        self._began_ns = 0  # steady
+        self._apart_ns = 0  # simulated time less the newest stamp
+        self._together_ns = 0  # steady, when the two last agreed
+        self._clock_ns = 0
+        self._clock_steady_ns = 0  # when the simulated time was last seen to go on
+        self._heard_ns = 0  # by the clock that counts, when something last came
+        self._fresh_ns = 0  # the same, when the newest stamp last went on
+
+    def look(self, steady_ns: int, ros_ns: int, received: int, newest_ns: int) -> str:
+        """What is wrong now, in words; empty: nothing.
+
+        Args:
+            steady_ns: steady clock.
+            ros_ns: simulated time; not used without a simulation.
+            received: IMU messages so far.
+            newest_ns: stamp of the last of them.
+        """
+        if not self._began_ns:
+            self._began_ns = self._clock_steady_ns = self._together_ns = steady_ns
+            self._heard_ns = self._fresh_ns = ros_ns if self._simulated else steady_ns
+        if self._simulated and ros_ns != self._clock_ns:
+            if ros_ns < self._clock_ns:
+                self._heard_ns = self._fresh_ns = ros_ns  # a new time
+            self._clock_ns, self._clock_steady_ns = ros_ns, steady_ns
+        now_ns = ros_ns if self._simulated else steady_ns
+        if received != self._received:
+            self._received, self._heard_ns = received, now_ns
+        if newest_ns != self._newest_ns:
+            going_on = self._simulated and self._newest_ns
+            self._apart_ns = ros_ns - newest_ns if going_on else 0
+            self._newest_ns, self._fresh_ns = newest_ns, now_ns
+        if abs(self._apart_ns) <= APART_S * 1e9:
+            self._together_ns = steady_ns
+        return self._words(steady_ns, now_ns)
+
+    def _words(self, steady_ns: int, now_ns: int) -> str:
+        standing_s = (steady_ns - self._clock_steady_ns) * 1e-9
+        if self._simulated and standing_s > CLOCK_PATIENCE_S:
+            if self._clock_ns == 0:
+                return f"/clock not heard for {standing_s:.1f} s (use_sim_time is true)"
+            return f"/clock stands for {standing_s:.1f} s"
+        if now_ns - self._heard_ns > self._timeout_ns:
+            if not self._received:
+                return "no IMU message yet"
+            return f"IMU silent for {(now_ns - self._heard_ns) * 1e-9:.1f} s"
+        if self._received and now_ns - self._fresh_ns > self._timeout_ns:
+            return "IMU clock stands: messages come, their stamps do not go on"
+        if steady_ns - self._together_ns > APART_LASTS_S * 1e9:
+            return (
+                f"/clock and the IMU's stamps disagree for {self._apart_ns * 1e-9:+.0f} s of"
+                " difference: play the bag without --clock if it holds /clock, else with"
+                " quadsim replay or use_sim_time false"
+            )
+        return ""

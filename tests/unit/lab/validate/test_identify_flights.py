@@ -71,7 +71,7 @@ def test_poses_of_which_some_are_lost_tell_as_much(tmp_path):
     with open_bag(tmp_path / "log") as bag:
         found = align_recorder([bag], "/quad", RecorderParams())
     assert found.value[2] == pytest.approx(MOUNT_RAD[2], abs=0.01)
-    assert not found.kept
+    assert not found.undetermined
 
 
 def test_flights_that_hardly_turn_keep_the_mount_of_the_file(tmp_path):
@@ -80,7 +80,7 @@ def test_flights_that_hardly_turn_keep_the_mount_of_the_file(tmp_path):
     with open_bag(tmp_path / "log") as bag:
         found = align_recorder([bag], "/quad", before)
     assert not found.told
-    assert len(found.kept) == 5
+    assert len(found.undetermined) == 5
     assert found.applied(before) == before
 
 
@@ -184,7 +184,7 @@ def test_figures_and_what_is_not_told(flights):
         crazyflie().thrust_coefficient_N_s2, rel=0.01
     )
     assert best.inertia_kg_m2[:2] == pytest.approx(crazyflie().inertia_kg_m2[:2], rel=0.03)
-    for unknown in found.kept:
+    for unknown in found.undetermined:
         assert "thrust" not in unknown.name
 
 
