@@ -479,7 +479,7 @@ SERVICE = "services: [{ours: land, name: a, type: TYPE}]".replace
         ),
         (
             "topics: [{ours: imu/mag, names: [a], type: std_msgs/msg/Bool}]",
-            "what can, beside itself: px4_msgs/msg/VehicleMagnetometer",
+            "what can, apart from itself: px4_msgs/msg/VehicleMagnetometer",
         ),
         (
             "topics: [{ours: mine, names: [a], type: sensor_msgs/msg/Imus}]",

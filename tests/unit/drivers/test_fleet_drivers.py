@@ -100,7 +100,7 @@ def outputs(monkeypatch):
     message = SimpleNamespace(
         header=header, type_mask=0, orientation=axes["q"], body_rate=axes["w"], thrust=0.0
     )
-    outlet = MagicMock(said=command, message=message)
+    outlet = MagicMock(entry=command, message=message)
     made._outlets = {"command_attitude/safe": [outlet]}
     return made, outlet
 
