@@ -92,9 +92,9 @@ def run_trials() -> dict[str, Any]:
         for name, trial in TRIALS.items():
             begin_s = time.perf_counter()
             try:
-                found = {"works": True, "words": trial(Path(folder))}
+                found = {"works": True, "said": trial(Path(folder))}
             except QuadsimError as error:
-                found = {"works": False, "words": one_line(error)}
+                found = {"works": False, "said": one_line(error)}
             trials.append({"name": name, "seconds": time.perf_counter() - begin_s, **found})
     return {"passed": all(trial["works"] for trial in trials), "trials": trials}
 
@@ -107,7 +107,7 @@ def _show(found: dict[str, Any]) -> None:
     table = Table("what", "", "s", "")
     for trial in found["trials"]:
         works = Text("works", style="green") if trial["works"] else Text("fails", style="red")
-        table.add_row(trial["name"], works, f"{trial['seconds']:.1f}", Text(trial["words"]))
+        table.add_row(trial["name"], works, f"{trial['seconds']:.1f}", Text(trial["said"]))
     Console(highlight=False).print(table)
 
 
