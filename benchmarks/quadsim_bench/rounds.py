@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
-
-import psutil
 
 import quadsim_bench
 from quadsim.base.errors import InputError, QuadsimError
@@ -170,8 +169,9 @@ def _watched(each: Measurement, session: Session) -> tuple[Mapping[str, Any], fl
 
 def _busy_s() -> float:
     """Seconds that the machine's processors have worked, or were taken from it."""
-    times = psutil.cpu_times()
-    return sum(times) - times.idle - getattr(times, "iowait", 0.0)
+    line, _, _ = Path("/proc/stat").read_text(encoding="ascii").partition("\n")
+    ticks = [int(each) for each in line.split()[1:]]  # proc(5): the fourth and fifth are idle
+    return (sum(ticks) - sum(ticks[3:5])) / os.sysconf("SC_CLK_TCK")
 
 
 def _own_s() -> float:

@@ -18,7 +18,7 @@ from quadsim.base.parameters import Vec3
 from quadsim.base.records import MODE_ATTITUDE, MODE_POSITION, MODE_VELOCITY, SETPOINT
 from quadsim.control.parameters import PositionParams
 from quadsim.geometry.rotation import from_euler, rotate
-from quadsim.mission.flight.context import Flight
+from quadsim.mission.flight.context import FlightContext
 from quadsim.mission.flight.estimate_check import ZERO
 from quadsim.mission.flight.mission_items import MissionItems
 from quadsim.mission.flight.states import STEERED, WARN
@@ -68,7 +68,7 @@ class Commander:
 
     def __init__(
         self,
-        flight: Flight,
+        flight: FlightContext,
         mission: MissionItems,
         limits: PositionParams,
         arm: Callable[[], str | None],

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3
 from quadsim.control.parameters import PositionParams
-from quadsim.mission.flight.context import Flight
+from quadsim.mission.flight.context import FlightContext
 from quadsim.mission.flight.estimate_check import ZERO
 from quadsim.mission.flight.landing import Landing
 from quadsim.mission.flight.mission_items import MissionItems
@@ -33,7 +33,7 @@ class Commands:
     """
 
     def __init__(
-        self, flight: Flight, landing: Landing, mission: MissionItems, limits: PositionParams
+        self, flight: FlightContext, landing: Landing, mission: MissionItems, limits: PositionParams
     ) -> None:
         self._flight, self._limits = flight, limits
         self._landing, self._mission = landing, mission

@@ -22,7 +22,7 @@ LIFT_SHARE = 0.33
 FIXED_SHARE = 0.3
 
 
-class Flight:
+class FlightContext:
     """The record of a flight, on which its parts act; it knows none of them.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quadsim.base.parameters import Vec3
-from quadsim.mission.flight.context import Flight
+from quadsim.mission.flight.context import FlightContext
 from quadsim.mission.flight.estimate_check import ESTIMATE_RETURN_S, ZERO
 from quadsim.mission.flight.landing import Landing
 from quadsim.mission.flight.mission_items import MissionItems
@@ -22,7 +22,7 @@ class Hold:
     """Stay by inertial navigation while the position is not fixed: velocity zero, height held."""
 
     def __init__(
-        self, flight: Flight, landing: Landing, way_home: WayHome, mission: MissionItems
+        self, flight: FlightContext, landing: Landing, way_home: WayHome, mission: MissionItems
     ) -> None:
         self._flight, self._landing = flight, landing
         self._way_home, self._mission = way_home, mission
@@ -69,7 +69,7 @@ class Recovery:
     """Near the ground: level and full thrust when a crash is near, then a climb."""
 
     def __init__(
-        self, flight: Flight, landing: Landing, way_home: WayHome, mission: MissionItems
+        self, flight: FlightContext, landing: Landing, way_home: WayHome, mission: MissionItems
     ) -> None:
         self._flight, self._landing = flight, landing
         self._way_home, self._mission = way_home, mission

@@ -21,7 +21,7 @@ from quadsim.control.parameters import DEFAULT_POSITION, FlightParams, PositionP
 from quadsim.mission.flight import states
 from quadsim.mission.flight.commander import Commander
 from quadsim.mission.flight.commands import Commands
-from quadsim.mission.flight.context import Flight
+from quadsim.mission.flight.context import FlightContext
 from quadsim.mission.flight.detours import Hold, Recovery
 from quadsim.mission.flight.estimate_check import MISSING, ZERO
 from quadsim.mission.flight.fence import Fence, mission_fault
@@ -47,7 +47,7 @@ CORRECTED_M, CORRECTED_S = 0.3, 2.0
 START_NS = 10_000_000_000
 
 
-class FlightManager(Flight):
+class FlightManager(FlightContext):
     """Decides what the vehicle does next; one call of :meth:`step` per tick, 50 times a second.
 
     Requests (:meth:`arm` and so on) return None when they are obeyed, else the reason of their

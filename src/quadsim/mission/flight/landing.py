@@ -10,7 +10,7 @@ import numpy as np
 
 from quadsim.base.records import MODE_ATTITUDE
 from quadsim.control.parameters import GRAVITY_MPS2
-from quadsim.mission.flight.context import Flight
+from quadsim.mission.flight.context import FlightContext
 from quadsim.mission.flight.estimate_check import ESTIMATE_RETURN_S
 from quadsim.mission.flight.states import ERROR, LANDINGS, WARN
 
@@ -46,7 +46,7 @@ class Landing:
         trusted: a good estimate may be flown on again.
     """
 
-    def __init__(self, flight: Flight) -> None:
+    def __init__(self, flight: FlightContext) -> None:
         self._flight, self._params = flight, flight.params
         self.reset()
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from quadsim.base.elementary import atan2, cos, sin
 from quadsim.base.parameters import Vec3
-from quadsim.mission.flight.context import Flight
+from quadsim.mission.flight.context import FlightContext
 from quadsim.mission.flight.landing import Landing
 from quadsim.mission.flight.states import WARN
 from quadsim.mission.flight.way_home import WayHome
@@ -124,7 +124,7 @@ class MissionItems:
     """
 
     def __init__(
-        self, flight: Flight, items: tuple[Item, ...], landing: Landing, way_home: WayHome
+        self, flight: FlightContext, items: tuple[Item, ...], landing: Landing, way_home: WayHome
     ) -> None:
         self._flight, self.items = flight, items
         self._landing, self._way_home = landing, way_home

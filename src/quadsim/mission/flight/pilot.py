@@ -15,7 +15,7 @@ from quadsim.control import assisted
 from quadsim.control.joystick import RELEASED, Sticks
 from quadsim.control.parameters import GRAVITY_MPS2
 from quadsim.control.pid import clamp
-from quadsim.mission.flight.context import Flight
+from quadsim.mission.flight.context import FlightContext
 from quadsim.mission.flight.estimate_check import ZERO
 from quadsim.mission.flight.landing import Landing
 from quadsim.mission.flight.mission_items import MissionItems
@@ -38,7 +38,7 @@ class Pilot:
         lifts: takes off without a mission.
     """
 
-    def __init__(self, flight: Flight, landing: Landing, mission: MissionItems) -> None:
+    def __init__(self, flight: FlightContext, landing: Landing, mission: MissionItems) -> None:
         self._flight, self._landing, self._mission = flight, landing, mission
         self._assisteds: Any = assisted.new_assisted()
         self._params = np.array([pack(flight.params.assisted)])

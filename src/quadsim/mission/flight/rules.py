@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from quadsim.base.parameters import Vec3
-from quadsim.mission.flight.context import Flight
+from quadsim.mission.flight.context import FlightContext
 from quadsim.mission.flight.detours import Hold, Recovery
 from quadsim.mission.flight.estimate_check import POSITION_DIVERGED
 from quadsim.mission.flight.landing import Landing
@@ -47,7 +47,7 @@ LOOK_NS = 100_000_000
 # impact
 
 
-def _falls(flight: Flight) -> str:
+def _falls(flight: FlightContext) -> str:
     """The sink rate leads into the ground before full thrust could stop it."""
     failsafe, sink_mps = flight.params.failsafe, flight.sink_rate_mps
     if sink_mps <= failsafe.impact_sink_mps:  # no state has a fall that is slower
@@ -70,13 +70,13 @@ def _falls(flight: Flight) -> str:
     return f"falls, {sink_mps:.1f} m/s at {height_m:.2f} m"
 
 
-def _doubt_mps(flight: Flight) -> float:
+def _doubt_mps(flight: FlightContext) -> float:
     """How much of a sink rate may be the estimate's own error."""
     variance = float(flight.estimate.odometries["v_variance"][0, 2])
     return DEVIATIONS * math.sqrt(variance) if 0.0 < variance < math.inf else 0.0
 
 
-def _clearance_m(flight: Flight) -> float:
+def _clearance_m(flight: FlightContext) -> float:
     """Height of the feet above the ground beneath, as far as that is known; else infinite."""
     if not flight.ground.used:
         return flight.height_m() - min(flight.params.failsafe.floor_m, 0.0)
@@ -89,7 +89,7 @@ def _clearance_m(flight: Flight) -> float:
 # the vehicle does not go where it shall
 
 
-def _is_off_course(flight: Flight) -> str:
+def _is_off_course(flight: FlightContext) -> str:
     """It is far from its reference and does not come nearer: then nothing is right."""
     failsafe = flight.params.failsafe
     off_m = 0.0
@@ -105,7 +105,7 @@ def _is_off_course(flight: Flight) -> str:
 # the battery
 
 
-def _home_s(flight: Flight) -> float:
+def _home_s(flight: FlightContext) -> float:
     """Time that the way home and the landing there take, in s."""
     p_W, params = flight.estimate.p_W, flight.params
     away_m = math.dist(p_W[:2], flight.home)
@@ -114,11 +114,11 @@ def _home_s(flight: Flight) -> float:
     return 1.5 * away_m / params.speed_mps + down_m / params.landing_speed_mps + 5.0
 
 
-def _is_critical(flight: Flight) -> str:
+def _is_critical(flight: FlightContext) -> str:
     return f"battery at {flight.battery.words}" if flight.battery.is_critical else ""
 
 
-def _is_low(flight: Flight) -> str:
+def _is_low(flight: FlightContext) -> str:
     low = flight.battery.warns(_home_s(flight))
     return f"battery at {flight.battery.words}" if low else ""
 
@@ -126,31 +126,31 @@ def _is_low(flight: Flight) -> str:
 # time, position, floor and fence
 
 
-def _is_late(flight: Flight) -> str:
+def _is_late(flight: FlightContext) -> str:
     flown_s = flight.since_s(flight.takeoff_ns)
     late = flown_s > flight.params.failsafe.mission_timeout_s
     return "the mission takes too long" if late else ""
 
 
-def _is_unfixed(flight: Flight) -> str:
+def _is_unfixed(flight: FlightContext) -> str:
     if flight.estimate.growth_m <= flight.params.failsafe.hold_growth_m:
         return ""
     return f"the position is not fixed any more, +-{flight.estimate.sigma_m:.1f} m"
 
 
-def _is_too_low(flight: Flight) -> str:
+def _is_too_low(flight: FlightContext) -> str:
     height_m = flight.height_m()
     return f"too low, {height_m:.2f} m" if height_m < flight.params.failsafe.floor_m else ""
 
 
-def _stop_W(flight: Flight) -> Vec3:
+def _stop_W(flight: FlightContext) -> Vec3:
     """Where braking now would end."""
     p, v = flight.estimate.p_W, flight.estimate.v_W
     ahead = math.hypot(*v) / (2.0 * flight.params.acceleration_mps2)
     return (p[0] + ahead * v[0], p[1] + ahead * v[1], p[2] + ahead * v[2])
 
 
-def _leaves_fence(flight: Flight) -> str:
+def _leaves_fence(flight: FlightContext) -> str:
     """The way on leads out of the fence, by the distance that braking takes."""
     if not flight.fence.bounds_anything:
         return ""
@@ -166,7 +166,9 @@ def _without(states: tuple[str, ...], *names: str) -> tuple[str, ...]:
 _EN_ROUTE = _without(FLYING, "recovery", *LANDINGS)
 _PLACED = tuple(name for name in _EN_ROUTE if STATES[name].placed)
 _UNPILOTED = _without(_EN_ROUTE, *PILOTED, "commanded")
-_NOT_UNDER_WAY = ("takeoff", "hold")  # states in which it is not yet, or not knowingly, on its way
+
+_NOT_UNDER_WAY = ("takeoff", "hold")  # it is not yet, or not knowingly, on its way
+_FREE = _without(_EN_ROUTE, *_NOT_UNDER_WAY, "failsafe_return")
 
 
 class FailsafeRule(NamedTuple):
@@ -181,7 +183,7 @@ class FailsafeRule(NamedTuple):
         once: whether it acts only when it begins to apply.
     """
 
-    applies: Callable[[Flight], str]
+    applies: Callable[[FlightContext], str]
     act: str
     states: tuple[str, ...]
     slow: bool = False
@@ -198,7 +200,7 @@ RULES = (
     FailsafeRule(_is_late, "land", _UNPILOTED),
     FailsafeRule(_is_unfixed, "hold", _PLACED),
     FailsafeRule(_is_too_low, "climb", _without(_UNPILOTED, *_NOT_UNDER_WAY)),
-    FailsafeRule(_leaves_fence, "return_inside", _without(_EN_ROUTE, *_NOT_UNDER_WAY), once=True),
+    FailsafeRule(_leaves_fence, "return_inside", _FREE, once=True),
 )
 
 #: Those that are looked at in a state, and whether it is a look by the slow ones.
@@ -214,7 +216,7 @@ class Failsafes:
 
     def __init__(
         self,
-        flight: Flight,
+        flight: FlightContext,
         landing: Landing,
         way_home: WayHome,
         mission: MissionItems,
@@ -222,7 +224,7 @@ class Failsafes:
         recovery: Recovery,
     ) -> None:
         self._flight, self._landing, self._way_home = flight, landing, way_home
-        self._mission, self._hold, self._recovery = mission, hold, recovery
+        self._mission = mission
         self._acts: dict[str, Callable[[str], None]] = {
             "pull_up": recovery.pull_up,
             "descend_blind": self._descend_blind,
@@ -268,7 +270,7 @@ class Failsafes:
         flight, new = self._flight, rule.act not in self._since_ns
         since_ns = self._since_ns.setdefault(rule.act, flight.now_ns)
         if rule.once:
-            return new and flight.state != "failsafe_return"
+            return new
         return rule.lasts_s == 0.0 or flight.since_s(since_ns) > rule.lasts_s
 
     def _distrust(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from quadsim.base.elementary import cos
 from quadsim.base.records import MODE_ATTITUDE
-from quadsim.mission.flight.context import Flight
+from quadsim.mission.flight.context import FlightContext
 from quadsim.mission.flight.landing import Landing
 from quadsim.mission.flight.states import OK, WARN
 
@@ -35,7 +35,7 @@ UNSWAYED = ("manual", "recovery")
 class Swaying:
     """The sway, from when the heading is lost to when it is found."""
 
-    def __init__(self, flight: Flight, landing: Landing) -> None:
+    def __init__(self, flight: FlightContext, landing: Landing) -> None:
         self._flight, self._landing = flight, landing
         self.reset()
 

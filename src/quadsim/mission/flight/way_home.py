@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quadsim.base.parameters import Vec3
-from quadsim.mission.flight.context import Flight
+from quadsim.mission.flight.context import FlightContext
 from quadsim.mission.flight.landing import Landing
 from quadsim.mission.flight.states import ERROR
 
@@ -18,7 +18,7 @@ class WayHome:
         places: still to come.
     """
 
-    def __init__(self, flight: Flight, landing: Landing) -> None:
+    def __init__(self, flight: FlightContext, landing: Landing) -> None:
         self._flight, self._landing = flight, landing
         self.places: list[Vec3] = []
         self._speed_mps = 0.0
