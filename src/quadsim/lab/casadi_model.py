@@ -18,6 +18,7 @@ from quadsim.base.extras import need
 from quadsim.vehicle.aerodynamics import STANDARD_DENSITY_KG_M3
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.propulsion.rotors import disc_axes
+from quadsim.world.environment import EnvironmentParams
 
 #: Parameters by which there are slopes, in this order; inertia is three.
 PARAMETERS = ("mass_kg", "inertia_kg_m2", "thrust_coefficient_N_s2", "torque_ratio_m")
@@ -39,11 +40,12 @@ def _check(vehicle: VehicleParams) -> None:
             raise InputError(f"{vehicle.name}: {what}: is not in the smooth model")
 
 
-def casadi_model(vehicle: VehicleParams, gravity_mps2: float = 9.80665) -> Any:
+def casadi_model(vehicle: VehicleParams, environment: EnvironmentParams | None = None) -> Any:
     """The time derivative of the state, a ``casadi.Function`` of x, u and theta.
 
     ``x`` is p_W (3) in m, v_W (3) in m/s, q_WB (4, w first), w_B (3) in rad/s and the speeds of the
     rotors (n) in rad/s; ``u`` the commanded speeds (n); ``theta`` the six numbers of PARAMETERS.
+    Gravity, which falls with the height, is that of the environment (of its defaults without one).
 
     Raises:
         InputError: CasADi is not installed, or the vehicle has effects that the model has not.
@@ -93,7 +95,8 @@ def casadi_model(vehicle: VehicleParams, gravity_mps2: float = 9.80665) -> Any:
     momentum = tensor @ w_B + turning @ speeds
     net = torque_B - ca.cross(w_B, momentum) - turning @ spin
     q_dot = 0.5 * ca.vertcat(-ca.dot(r, w_B), w * w_B + ca.cross(r, w_B))
-    a_W = R_WB @ force_B / mass - ca.DM([0.0, 0.0, gravity_mps2])
+    gravity, gradient = (environment or EnvironmentParams()).gravity_and_gradient()
+    a_W = R_WB @ force_B / mass - ca.vertcat(0.0, 0.0, gravity - gradient * x[2])
     x_dot = ca.vertcat(v_W, a_W, q_dot, ca.solve(tensor, net), spin)
     return ca.Function("vehicle", [x, u, theta], [x_dot], ["x", "u", "theta"], ["x_dot"])
 
