@@ -65,6 +65,10 @@ TRAIN = [  # policies: what writes them, what flies them
     "onnx>=1.16",
     "onnxruntime>=1.17",
 ]
+CUDA = [  # environments on a GPU; its compiler comes with it
+    *GYM,
+    "numba-cuda[cu12]>=0.30,<0.31",  # of which the package changes parts
+]
 MPC = [  # the smooth model with its slopes
     "casadi>=3.6",
 ]
@@ -200,6 +204,7 @@ setup(
         "ui": UI,
         "gym": GYM,
         "train": TRAIN,
+        "cuda": CUDA,
         "mpc": MPC,
         "cluster": CLUSTER,
         "browser": BROWSER,

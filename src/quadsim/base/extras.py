@@ -20,6 +20,7 @@ EXTRAS = {
     "gymnasium": ("gymnasium", "gym"),
     "pettingzoo": ("pettingzoo", "gym"),
     "casadi": ("casadi", "mpc"),
+    "numba_cuda": ("numba-cuda[cu12]", "cuda"),
     "onnx": ("onnx", "train"),
     "onnxruntime": ("onnxruntime", "train"),
     "distributed": ("dask", "cluster"),

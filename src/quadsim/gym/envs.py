@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import gymnasium
@@ -82,6 +83,8 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         vehicles: in each world.
         autoreset_mode: of Gymnasium: next step, same step, or disabled.
         threads: 0: as many as there are processors.
+        device: ``cpu``, or ``cuda``: the worlds fly on a GPU of NVIDIA; of observations, rewards
+            and ends the arrays are here. ``worlds.column`` reads what is seen in its memory.
         render_mode: None.
 
     Raises:
@@ -105,11 +108,17 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         vehicles: int = 1,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         threads: int = 0,
+        device: str = "cpu",
         render_mode: str | None = None,
     ) -> None:
         self.task = task_of(task)
         if fly_on not in (None, "truth", "estimate"):
             raise InputError(f"fly_on: {fly_on!r}; allowed: truth, estimate")
+        if device not in ("cpu", "cuda"):
+            raise InputError(f"device: {device!r}; allowed: cpu, cuda")
+        kind: type[Worlds] = Worlds
+        if device == "cuda":
+            kind = import_module("quadsim.sim.cuda").CudaWorlds
         if render_mode is not None:
             raise InputError("render_mode: None alone; fly the policy to watch it (quadsim view)")
         if not 1 <= units <= 100_000:
@@ -125,7 +134,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             raise InputError(f"vehicle: {vehicle.name} is a {vehicle.kind}; allowed: multirotors")
         self._observer = Observer(observation, self.task, self.scenario)
         on_truth = observation == "truth" if fly_on is None else fly_on == "truth"
-        self.worlds = Worlds(
+        self.worlds = kind(
             Units(found), num_envs, vehicles, action, round(period_s * 1e9), on_truth,
             self.task.rays, self.task.reach_m, threads,
         )  # fmt: skip

@@ -191,13 +191,12 @@ def obey(state: LoopState, setup: Setup, kind: int, action: Array) -> None:
     command.yaw_rate = action[2]
 
 
-@threaded
-def step_worlds(
+@kernel
+def step_world(
     flight: LoopArrays,
     noise: OfDevices,
     words: Any,
     periods_ns: NDArray[np.int64],
-    active: NDArray[np.bool_],
     kind: int,
     actions: Array,
     seen: Records[Seen],
@@ -205,17 +204,15 @@ def step_worlds(
     reach_m: float,
     period_ns: int,
     size: int,
-    first: int,
-    last: int,
+    world: int,
 ) -> None:
-    """Advance some worlds by one step of the environment.
+    """Advance a world by one step of the environment.
 
     Args:
         flight: of all vehicles, world by world.
         noise: for each kind and at last the wind (N, M, rows, width), the memory of its numbers.
         words: for each of them (N, M, 4), the random streams; at last those of the beginnings.
         periods_ns: (N, kinds + 1) of the samples; 0: there are none.
-        active: (worlds,) which are advanced.
         kind: of the actions.
         actions: (N, 4 or rotors) in their units, held over the step.
         seen: (N,) what is seen afterwards.
@@ -223,42 +220,53 @@ def step_worlds(
         reach_m: of them.
         period_ns: of the step.
         size: vehicles of a world.
-        first, last: the worlds, the last one left out.
+        world: which.
     """
     states: Any = flight.states
     setups: Any = flight.setups
     work: Any = flight.work
     _, _, scene, use_truth, devices, white, wind, used, log, samples, linear, _ = flight
-    for world in range(first, last):
-        a, b = world * size, (world + 1) * size
-        if not active[world]:
-            continue
-        now_ns = states[a].stamp_ns
-        until_ns = now_ns + period_ns
-        for i in range(a, b):
-            for k in range(len(noise)):
-                every_ns = periods_ns[i, k]
-                if every_ns == 0:
-                    continue
-                rows = until_ns // every_ns - now_ns // every_ns
-                for d in range(noise[k].shape[1]):
-                    numbers = noise[k][i, d].reshape(-1)
-                    fill_normals(words[k][i, d], numbers[: rows * noise[k].shape[3]])
-                    used[k][i, d] = 0
-            obey(states[i], setups[i], kind, actions[i])
-        part = LoopArrays(
-            states[a:b], setups[a:b], scene, use_truth[a:b], slice_all(devices, a, b),
-            slice_all(white, a, b), wind[a:b], slice_all(used, a, b) + (used[WIND][a:b],),  # noqa: RUF005
-            log[a:b], slice_all(samples, a, b), linear[:0], work[a : a + 1],
-        )  # fmt: skip
-        advance_vehicles(part, until_ns, period_ns if kind == VELOCITY else 0)
-        for i in range(a, b):
-            look_at(states[i], i, devices, seen[i], use_truth[i], linear[:0])
-            look_around(states[i], setups[i], scene, reach_m, rays[i])
+    a, b = world * size, (world + 1) * size
+    now_ns = states[a].stamp_ns
+    until_ns = now_ns + period_ns
+    for i in range(a, b):
+        for k in range(len(noise)):
+            every_ns = periods_ns[i, k]
+            if every_ns == 0:
+                continue
+            rows = until_ns // every_ns - now_ns // every_ns
+            for d in range(noise[k].shape[1]):
+                for row in range(rows):
+                    fill_normals(words[k][i, d], noise[k][i, d, row])
+                used[k][i, d] = 0
+        obey(states[i], setups[i], kind, actions[i])
+    part = LoopArrays(
+        states[a:b], setups[a:b], scene, use_truth[a:b], slice_all(devices, a, b),
+        slice_all(white, a, b), wind[a:b], slice_all(used, a, b) + (used[WIND][a:b],),  # noqa: RUF005
+        log[a:b], slice_all(samples, a, b), linear[:0], work[a : a + 1],
+    )  # fmt: skip
+    advance_vehicles(part, until_ns, period_ns if kind == VELOCITY else 0)
+    for i in range(a, b):
+        look_at(states[i], i, devices, seen[i], use_truth[i], linear[:0])
+        look_around(states[i], setups[i], scene, reach_m, rays[i])
 
 
 @threaded
-def begin_worlds(
+def step_worlds(given: Any, active: NDArray[np.bool_], first: int, last: int) -> None:
+    """Advance the active of some worlds by a step, the last one left out.
+
+    Args:
+        given: what :func:`step_world` takes before the world.
+        active: (worlds,) which are advanced.
+        first, last: the worlds.
+    """
+    for world in range(first, last):
+        if active[world]:
+            step_world(*given, world)  # type: ignore[call-arg]
+
+
+@kernel
+def begin_vehicle(
     flight: LoopArrays,
     content: OfDevices,
     places: tuple[NDArray[np.int64], ...],
@@ -267,14 +275,14 @@ def begin_worlds(
     whose: NDArray[np.int64],
     motions: Records[Kinematics],
     deviations: tuple[float, float, float, float],
-    white: Array,
+    numbers: Array,
     told: bool,
     seen: Records[Seen],
     rays: Array,
     reach_m: float,
-    which: NDArray[np.int64],
+    i: int,
 ) -> None:
-    """Begin vehicles anew, each as one of the units, in a motion of its own.
+    """Begin a vehicle anew, as one of the units, in a motion of its own.
 
     Args:
         flight: of all vehicles.
@@ -284,55 +292,66 @@ def begin_worlds(
         unit_setups: (U,).
         whose: (N,) which unit each is.
         motions: (N,) where each begins.
-        deviations, white: of the estimates, as of :func:`quadsim.sim.beginning.begin_estimate`.
+        deviations: of the estimate, as of :func:`quadsim.sim.beginning.begin_estimate`.
+        numbers: as of :func:`draw_beginning`.
         told: the filter begins about the true motion; else it aligns.
-        seen, rays, reach_m: as of :func:`step_worlds`.
-        which: (M,) vehicles.
+        seen, rays, reach_m: as of :func:`step_world`.
+        i: which vehicle.
     """
     states: Any = flight.states
     setups: Any = flight.setups
     starts: Any = motions
     work: Any = flight.work
     scene, use_truth, devices = flight.scene, flight.use_truth, flight.devices
-    for m in range(which.size):
-        i = which[m]
-        for part in range(len(content)):
-            own, unit, where = content[part][i], units[part][whose[i]], places[part]
-            for k in range(where.size):
-                own[where[k]] = unit[k]
-        setups[i] = unit_setups[whose[i]]
-        begin_motion(states, setups, devices, i, scene, starts, work[i : i + 1])
-        if told:
-            begin_estimate(states[i : i + 1], deviations, white[i])
-        if use_truth[i] != 0 or not told:
-            begin_on_truth(states[i : i + 1])
-        seen[i].gnss_age_s = OLDEST_S
-        for k in range(3):
-            seen[i].gnss_p_W[k] = seen[i].gnss_v_W[k] = 0.0
-        look_at(states[i], i, devices, seen[i], use_truth[i], flight.linear[:0])
-        look_around(states[i], setups[i], scene, reach_m, rays[i])
+    for part in range(len(content)):
+        own, unit, where = content[part][i], units[part][whose[i]], places[part]
+        for k in range(where.size):
+            own[where[k]] = unit[k]
+    setups[i] = unit_setups[whose[i]]
+    begin_motion(states, setups, devices, i, scene, starts, work[i : i + 1])
+    if told:
+        begin_estimate(states[i : i + 1], deviations, numbers[i, DRAWN:])
+    if use_truth[i] != 0 or not told:
+        begin_on_truth(states[i : i + 1])
+    seen[i].gnss_age_s = OLDEST_S
+    for k in range(3):
+        seen[i].gnss_p_W[k] = seen[i].gnss_v_W[k] = 0.0
+    look_at(states[i], i, devices, seen[i], use_truth[i], flight.linear[:0])
+    look_around(states[i], setups[i], scene, reach_m, rays[i])
 
 
 @threaded
-def draw_beginnings(
-    words: Any, seeds: NDArray[np.int64], episodes: NDArray[np.int64], which: Any, numbers: Array
+def begin_worlds(given: Any, which: NDArray[np.int64]) -> None:
+    """Begin (M,) vehicles anew; ``given``: what :func:`begin_vehicle` takes before the last."""
+    for m in range(which.size):
+        begin_vehicle(*given, which[m])  # type: ignore[call-arg]
+
+
+@kernel
+def draw_beginning(
+    words: Any, seeds: NDArray[np.int64], episodes: NDArray[np.int64], numbers: Array, i: int
 ) -> None:
-    """Begin the streams of an episode of some vehicles, and draw its first numbers.
+    """Begin the streams of an episode of a vehicle, and draw its first numbers.
 
     Args:
-        words: as of :func:`step_worlds`.
+        words: as of :func:`step_world`.
         seeds, episodes: (N,).
-        which: (M,) vehicles.
         numbers: (N, DRAWN + KNOWN_WHITE) normal.
+        i: which vehicle.
     """
+    device = 0
+    for k in range(len(words)):
+        for d in range(words[k].shape[1]):
+            seed_stream(words[k][i, d], seeds[i], episodes[i], device)
+            device += 1
+    fill_normals(words[len(words) - 1][i, 0], numbers[i])
+
+
+@threaded
+def draw_beginnings(given: Any, which: NDArray[np.int64]) -> None:
+    """Begin the episodes of (M,) vehicles; ``given`` as of :func:`begin_worlds`."""
     for m in range(which.size):
-        i = which[m]
-        device = 0
-        for k in range(len(words)):
-            for d in range(words[k].shape[1]):
-                seed_stream(words[k][i, d], seeds[i], episodes[i], device)
-                device += 1
-        fill_normals(words[len(words) - 1][i, 0], numbers[i])
+        draw_beginning(*given, which[m])  # type: ignore[call-arg]
 
 
 def _copied(dtype: np.dtype[Any], start: int = 0) -> list[tuple[int, int]]:
@@ -495,10 +514,22 @@ class Worlds:
         self._pool = ThreadPoolExecutor(threads) if threads > 1 and count > SHARE else None
         self._bounds = [*range(0, count, max(SHARE, count // (PARTS * threads))), count]
 
+    def _launch(self, name: str, given: Any, which: Any) -> None:
+        """Run the kernel of ``draw`` or ``begin`` for some vehicles, or of ``step`` for worlds."""
+        if name != "step":
+            (draw_beginnings if name == "draw" else begin_worlds)(given, which)
+        elif self._pool is None:
+            step_worlds(given, which, 0, self.count)
+        else:
+            parts = pairwise(self._bounds)
+            waits = [self._pool.submit(step_worlds, given, which, *part) for part in parts]
+            for wait in waits:
+                wait.result()
+
     def draw(self, which: NDArray[np.int64]) -> Array:
         """Go over to the next episode of vehicles; its first normal numbers, (M, DRAWN)."""
         self._episodes[which] += 1
-        draw_beginnings(self._words, self.seeds, self._episodes, which, self._numbers)
+        self._launch("draw", (self._words, self.seeds, self._episodes, self._numbers), which)
         return self._numbers[which, :DRAWN]
 
     def restart(self, which: NDArray[np.int64], seeds: NDArray[np.int64]) -> None:
@@ -526,11 +557,11 @@ class Worlds:
         self._whose[which] = (shares * len(units.setups)).astype(np.int64)
         self._every_ns[which] = units.periods_ns[self._whose[which]]
         self._motions[which] = motions
-        begin_worlds(
+        given = (
             self._flight, self._content, units.places, units.content, units.setups, self._whose,
-            self._motions, deviations, self._numbers[:, DRAWN:], told, self.seen, self.rays,
-            self.reach_m, which,
+            self._motions, deviations, self._numbers, told, self.seen, self.rays, self.reach_m,
         )  # fmt: skip
+        self._launch("begin", given, which)
 
     def step(self, actions: Array, active: NDArray[np.bool_]) -> None:
         """Advance worlds by one step.
@@ -539,17 +570,11 @@ class Worlds:
             actions: (N, 4 or rotors) in their units.
             active: (worlds,) which.
         """
-        rest = (
-            self._flight, self._noise, self._words, self._every_ns, active, self._kind, actions,
+        given = (
+            self._flight, self._noise, self._words, self._every_ns, self._kind, actions,
             self.seen, self.rays, self.reach_m, self._period_ns, self.size,
         )  # fmt: skip
-        if self._pool is None:
-            step_worlds(*rest, 0, self.count)
-            return
-        parts = pairwise(self._bounds)
-        waits = [self._pool.submit(step_worlds, *rest, *part) for part in parts]
-        for wait in waits:
-            wait.result()
+        self._launch("step", given, active)
 
     def fault(self, i: int) -> str:
         """Why the motion of vehicle ``i`` cannot go on, or how it crashed; empty: neither."""

@@ -24,15 +24,15 @@ of zero, which is the lecture's system.
 
 from __future__ import annotations
 
-import numpy as np
-
-from quadsim.base.compiled import Array, kernel, owning_kernel
+from quadsim.base.compiled import Array, kernel
 from quadsim.base.parameters import Vec3
+from quadsim.base.scratch import scratch
 from quadsim.geometry.rotation import Quat, conjugate, multiply
 from quadsim.vehicle.ropes.constraints import solve_in_place, stabilisation
 from quadsim.vehicle.state import Q_DOT, P, Q, V
 
 SIZE = 15
+_matrix, _unknown = scratch(SIZE, SIZE), scratch(SIZE)
 
 
 @kernel
@@ -48,7 +48,7 @@ def body_rates_of(q_WB: Quat, q_dot: Quat) -> Vec3:
     return (2.0 * turn[1], 2.0 * turn[2], 2.0 * turn[3])
 
 
-@owning_kernel
+@kernel
 def constrained_rates(x: Array, a_W: Vec3, w_dot_B: Vec3, rate_per_s: float, x_dot: Array) -> float:
     """Derivatives of X_dot, Q_dot, X and Q into ``x_dot``.
 
@@ -65,8 +65,8 @@ def constrained_rates(x: Array, a_W: Vec3, w_dot_B: Vec3, rate_per_s: float, x_d
     q = (x[Q], x[Q + 1], x[Q + 2], x[Q + 3])
     q_dot = (x[Q_DOT], x[Q_DOT + 1], x[Q_DOT + 2], x[Q_DOT + 3])
     along = multiply(q, (0.0, 0.5 * w_dot_B[0], 0.5 * w_dot_B[1], 0.5 * w_dot_B[2]))
-    matrix = np.zeros((SIZE, SIZE))
-    unknown = np.zeros(SIZE)
+    matrix, unknown = _matrix(), _unknown()
+    matrix[:], unknown[:] = 0.0, 0.0
     for i in range(SIZE - 1):
         matrix[i, i] = 1.0
     last = SIZE - 1

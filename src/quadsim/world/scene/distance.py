@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, owning_kernel
+from quadsim.base.compiled import kernel
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.vector import add, cross, dot, norm, scale, subtract
 from quadsim.world.scene.distance_ground import AT_THE_SURFACE_M, UP, ground_distance
@@ -27,10 +27,11 @@ from quadsim.world.scene.raycast_tree import (
     BOX,
     MESH,
     SPHERE,
-    STACK_SIZE,
     MeshArrays,
     ShapeArrays,
     mesh_hit,
+    open_gaps,
+    open_nodes,
     three_of,
 )
 from quadsim.world.scene.scene import Scene
@@ -75,14 +76,14 @@ def push_nearer(
     return open_count + 2
 
 
-@owning_kernel
+@kernel
 def nearest_triangle(
     meshes: MeshArrays, mesh: int, p: Vec3, reach_m: float
 ) -> tuple[float, Vec3, int]:
     """Distance to the nearest triangle of a mesh, the point there, and its row; inf for none."""
     first_box, leaves = meshes.rows[mesh, 0], meshes.rows[mesh, 1]
     first_triangle, width = meshes.rows[mesh, 2], meshes.rows[mesh, 3]
-    nodes, gaps = np.empty(STACK_SIZE, np.int64), np.empty(STACK_SIZE)
+    nodes, gaps = open_nodes(), open_gaps()
     nodes[0], gaps[0] = 0, gap_to_box(meshes.boxes, first_box, p)
     best, best_point, best_row = math.inf, p, -1
     open_count = 1
@@ -150,7 +151,7 @@ def shape_distance(
     return distance, add(scale(normal[0], x), add(scale(normal[1], y), scale(normal[2], z)))
 
 
-@owning_kernel
+@kernel
 def obstacle_distance(scene: Scene, p_W: Vec3, reach_m: float) -> Surface:
     """Signed distance to the nearest plane or shape within a reach; (inf, up) for none.
 
@@ -166,7 +167,7 @@ def obstacle_distance(scene: Scene, p_W: Vec3, reach_m: float) -> Surface:
     if shapes.boxes.shape[0] > 0:
         leaves = (shapes.boxes.shape[0] + 1) // 2
         width = shapes.kinds.shape[0] // leaves
-        nodes, gaps = np.empty(STACK_SIZE, np.int64), np.empty(STACK_SIZE)
+        nodes, gaps = open_nodes(), open_gaps()
         nodes[0], gaps[0] = 0, gap_to_box(shapes.boxes, 0, p_W)
         open_count = 1
         while open_count > 0:
@@ -187,7 +188,7 @@ def obstacle_distance(scene: Scene, p_W: Vec3, reach_m: float) -> Surface:
     return (best, best_normal) if best <= reach_m else (math.inf, UP)
 
 
-@owning_kernel
+@kernel
 def obstacles_beyond(scene: Scene, p_W: Vec3, horizon_m: float) -> float:
     """A distance within which there is no obstacle, at most ``horizon_m``: from boxes, so cheap.
 
@@ -203,7 +204,7 @@ def obstacles_beyond(scene: Scene, p_W: Vec3, horizon_m: float) -> float:
     if boxes.shape[0] == 0:
         return best
     leaves = (boxes.shape[0] + 1) // 2
-    nodes, gaps = np.empty(STACK_SIZE, np.int64), np.empty(STACK_SIZE)
+    nodes, gaps = open_nodes(), open_gaps()
     nodes[0], gaps[0] = 0, gap_to_box(boxes, 0, p_W)
     open_count = 1
     while open_count > 0:

@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, owning_kernel
+from quadsim.base.compiled import kernel
 from quadsim.base.parameters import Vec3
+from quadsim.base.scratch import scratch
 from quadsim.geometry.vector import dot, subtract
 from quadsim.world.scene.raycast_shapes import (
     box_interval,
@@ -26,6 +27,8 @@ BOX, SPHERE, CYLINDER, MESH = range(4)
 
 #: A tree of 2^30 leaves has fewer open nodes than this.
 STACK_SIZE = 32
+#: Memory of one: nodes, and how far each is.
+open_nodes, open_gaps = scratch(STACK_SIZE, dtype=np.int64), scratch(STACK_SIZE)
 
 #: Front and back of a closed mesh that a ray meets this close together are one edge, grazed.
 GRAZED_M = 1e-9
@@ -127,7 +130,7 @@ def push_children(
     return open_count
 
 
-@owning_kernel
+@kernel
 def mesh_hit(
     meshes: MeshArrays, mesh: int, origin: Vec3, direction: Vec3, range_max_m: float
 ) -> tuple[float, float]:
@@ -135,7 +138,7 @@ def mesh_hit(
     first_box, leaves = meshes.rows[mesh, 0], meshes.rows[mesh, 1]
     first_triangle, width = meshes.rows[mesh, 2], meshes.rows[mesh, 3]
     inverse = reciprocals(direction)
-    nodes, entries = np.empty(STACK_SIZE, np.int64), np.empty(STACK_SIZE)
+    nodes, entries = open_nodes(), open_gaps()
     nodes[0], entries[0] = 0, entry(meshes.boxes, first_box, origin, inverse)
     # From inside, the nearest triangle is seen from behind, however far it is.
     maybe_inside = meshes.rows[mesh, 4] == 1 and entries[0] == 0.0
@@ -214,7 +217,7 @@ def hit_in_frame(
     return math.inf, 0.0
 
 
-@owning_kernel
+@kernel
 def nearest_shape(
     shapes: ShapeArrays,
     meshes: MeshArrays,
@@ -227,7 +230,7 @@ def nearest_shape(
     leaves = (shapes.boxes.shape[0] + 1) // 2
     width = shapes.kinds.shape[0] // leaves
     inverse = reciprocals(direction_W)
-    nodes, entries = np.empty(STACK_SIZE, np.int64), np.empty(STACK_SIZE)
+    nodes, entries = open_nodes(), open_gaps()
     nodes[0], entries[0] = 0, entry(shapes.boxes, 0, origin_W, inverse)
     open_count = 1
     while open_count > 0:
