@@ -14,6 +14,7 @@ from typing import Any
 from quadsim.base.errors import InputError
 from quadsim.base.files import find_world, share_dir
 from quadsim.base.parameters import read_yaml
+from quadsim.base.parts import POLICIES, Part
 from quadsim.world.build import HeightmapParams, make_scene
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import Scene
@@ -85,14 +86,18 @@ class Library:
                 self._note(Path(name).expanduser())
         return scene
 
-    def note_code(self, cls: type[Any]) -> None:
-        """Keep the digest of the file of an own part.
+    def note_part(self, part: Part) -> None:
+        """Keep the digests of the files of an own part: its class, and its policy if it is one.
 
         Raises:
-            InputError: it is not as expected.
+            InputError: one is not as expected.
         """
+        cls = part.load()
         with suppress(TypeError, OSError):  # it has no file
             self._note(Path(inspect.getfile(cls)))
+        if part.name.endswith(POLICIES):
+            with suppress(OSError):  # it is refused where it is made
+                self._note(Path(part.name).expanduser())
 
     def _note(self, path: Path) -> None:
         """Keep a file's digest, and hold it against what is expected."""

@@ -490,7 +490,7 @@ def read_scenario(
     )
     check_scenario(scenario)
     for part in own_parts(scenario):
-        library.note_code(part.load())
+        library.note_part(part)
     return scenario
 
 

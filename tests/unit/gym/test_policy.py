@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,13 @@ from quadsim import InputError, PartError, Simulation
 from quadsim.gym.interface import Limits, action_limits
 from quadsim.gym.tasks import Hover, Race
 from quadsim.gym.view import view_of_one
+from quadsim.hil.rehearsal.flight import RehearsalFlight
+from quadsim.hil.rehearsal.rehearsal import load_rehearsal
+from quadsim.lab.campaign.engine import prepare_campaign
+from quadsim.lab.campaign.flying import Terms, decisive_versions, fly_run
+from quadsim.lab.campaign.plan import load_campaign
 from quadsim.sim.flight_view import Attitude, Rates
+from quadsim.sim.library import OtherFileError
 from quadsim.sim.scenario import load_scenario
 from quadsim.sim.worlds import SEEN
 
@@ -147,6 +154,52 @@ def test_a_network_of_other_numbers_is_refused_before_it_flies(tmp_path, taken, 
     file = write_linear(tmp_path / "p.onnx", np.zeros((taken, given)), np.zeros(given), told)
     with pytest.raises(InputError, match=r"needed: \(1, 28\) observations to \(1, 4\) actions"):
         Simulation("hover", controller=str(file))
+
+
+STAND_IN = {"vehicle": "x500", "sensors": "motion_capture", "autopilot": "stand_in"}
+
+
+@pytest.mark.parametrize(
+    ("place", "arrives"),
+    [({"field": "dead_end"}, False), ({"world": "flat", "goal_W_m": [4.0, 0.0, 2.0]}, True)],
+    ids=["a wall between", "nothing between"],
+)
+def test_a_policy_that_sees_no_obstacles_flies_behind_the_guard(linear, tmp_path, place, arrives):
+    """It flies straight to its goal: the guard stops it before what is in the way."""
+    linear("velocity")
+    given = {"stand_in": STAND_IN, "planner": "velocity.onnx", "duration_s": 8.0, **place}
+    file = tmp_path / "rehearsal.yaml"
+    file.write_text(json.dumps(given), encoding="utf-8")
+    flown = RehearsalFlight(load_rehearsal(str(file))).fly()
+    assert flown.arrived == arrives
+    assert not flown.collided
+    assert flown.speed_mps > 1.0
+
+
+def test_only_a_policy_of_velocities_flies_behind_the_guard(linear, tmp_path):
+    file = tmp_path / "rehearsal.yaml"
+    given = {"stand_in": STAND_IN, "planner": linear("rates"), "field": "row"}
+    file.write_text(json.dumps(given), "utf-8")
+    with pytest.raises(InputError, match=r"planner .*rates\.onnx: .* fly it as controller"):
+        load_rehearsal(str(file))
+
+
+def test_a_policy_flies_a_campaign_which_knows_its_file(linear, tmp_path):
+    """Each seed is another flight; a run is the same again, and refused with another policy."""
+    policy, file = Path(linear("attitude")), tmp_path / "campaign.yaml"
+    constants = {"parts.controller": str(policy), "duration_s": 6.0}
+    file.write_text(
+        json.dumps({"samples": 1, "repeats": 2, "scenario": "hover", "set": constants}), "utf-8"
+    )
+    campaign = load_campaign(str(file))
+    files = tuple(prepare_campaign(campaign)["files"].items())
+    terms = Terms(60.0, files, tuple(decisive_versions().items()), False)
+    rows = [fly_run(terms, campaign.run(number)) for number in (0, 1, 0)]
+    assert all(row["status"] != "broken" for row in rows), rows
+    assert rows[0]["digest"] == rows[2]["digest"] != rows[1]["digest"]
+    policy.write_bytes(policy.read_bytes() + b"\0")
+    with pytest.raises(OtherFileError, match="is not the file that was planned with"):
+        fly_run(replace(terms, limit_s=61.0), campaign.run(0))
 
 
 class Spin:

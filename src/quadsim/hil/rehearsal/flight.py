@@ -90,7 +90,7 @@ class RehearsalFlight:
         self.vehicle = self.own.vehicle
         guard = rehearsal.guard
         eye = virtual_eye(rehearsal.eye, rehearsal.scene, rehearsal.seed, guard.sight.range_m)
-        self.side = HilSide(guard, rehearsal.planner, eye, rehearsal.field.goal_W)
+        self.side = HilSide(guard, rehearsal.make_planner(), eye, rehearsal.field.goal_W)
         self.events: list[Event] = []
         self._step_ns = round(1e9 / GUARD_RATE_HZ)
         self._track: list[tuple[float, ...]] = []

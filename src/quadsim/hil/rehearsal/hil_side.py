@@ -17,6 +17,7 @@ from quadsim.hil.guard.guard import Guard, GuardOutput, Shape
 from quadsim.hil.guard.parameters import GuardParams
 from quadsim.hil.planner.parameters import PlannerOutput, PlannerParams
 from quadsim.hil.planner.planner import Planner
+from quadsim.hil.planner.policy import PolicyPlanner
 from quadsim.hil.rehearsal.stand_in import Telemetry, VehicleCommand
 from quadsim.sensors.depth_camera import DepthCameraParams, SimulatedDepthCamera
 from quadsim.sensors.depth_scan import DepthScanner
@@ -161,7 +162,7 @@ class HilSide:
 
     Args:
         guard: parameters of the guard.
-        planner: parameters of the planner.
+        planner: parameters of the planner, or the policy in its place.
         lidar: the virtual lidar.
         goal_W: where to fly, m.
 
@@ -175,9 +176,14 @@ class HilSide:
     """
 
     def __init__(
-        self, guard: GuardParams, planner: PlannerParams, lidar: VirtualLidar, goal_W: Vec3
+        self,
+        guard: GuardParams,
+        planner: PlannerParams | PolicyPlanner,
+        lidar: VirtualLidar,
+        goal_W: Vec3,
     ) -> None:
-        self.guard, self.planner = Guard(guard), Planner(planner)
+        self.guard = Guard(guard)
+        self.planner = planner if isinstance(planner, PolicyPlanner) else Planner(planner)
         self.planner.take_goals(np.array([goal_W]))
         self._lidar = lidar
         self._pose: Telemetry | None = None
@@ -211,7 +217,8 @@ class HilSide:
             return
         where = scan.origin_W, scan.points_W, self._lidar.reach_m, scan.azimuths_W
         self.guard.take_scan(scan.stamp_ns, now_ns, *where)
-        self.planner.take_scan(scan.stamp_ns, scan.origin_W, scan.points_W, scan.ends_W)
+        if isinstance(self.planner, Planner):
+            self.planner.take_scan(scan.stamp_ns, scan.origin_W, scan.points_W, scan.ends_W)
 
     def step(self, now_ns: int, movers: Movers, enable: bool) -> VehicleCommand | None:
         """Plan, guard, and give what is sent to the vehicle; None: nothing is.
@@ -226,9 +233,13 @@ class HilSide:
         shapes = movers.vehicles()
         self.guard.take_shapes(now_ns, [Shape(*shape) for shape in shapes])
         if pose is not None and "planner" not in self.silent:
-            alongside = self._beside(pose.stamp_ns, self.planner.params.scan_timeout_s)
-            self.planner.take_shapes(pose.stamp_ns, [*shapes, *alongside])
-            plan = self.planner.step(pose.stamp_ns, pose.p_W, pose.v_W, yaw_of(pose.q_WB))
+            planner = self.planner
+            if isinstance(planner, Planner):
+                alongside = self._beside(pose.stamp_ns, planner.params.scan_timeout_s)
+                planner.take_shapes(pose.stamp_ns, [*shapes, *alongside])
+                plan = planner.step(pose.stamp_ns, pose.p_W, pose.v_W, yaw_of(pose.q_WB))
+            else:
+                plan = planner.step(pose.stamp_ns, pose.p_W, pose.v_W, pose.q_WB)
             self.planned = plan
             self.guard.take_wish(now_ns, plan.v_W, plan.yaw_rate_radps)
         if enable and not self.enabled:

@@ -152,7 +152,9 @@ class RehearsalParams:
         ),
     ] = ""
     guard: Annotated[str, Spec("a file of config/guards")] = "default"
-    planner: Annotated[str, Spec("a file of config/planners")] = "default"
+    planner: Annotated[
+        str, Spec("a file of config/planners, or a policy of velocities (.onnx, .pt)")
+    ] = "default"
     motion_capture: MotionCaptureParams = made(default_factory=MotionCaptureParams)
     pose_link: LinkParams = made(default_factory=LinkParams)
     command_link: LinkParams = made(default_factory=LinkParams)

@@ -11,9 +11,11 @@ from quadsim.base.errors import InputError, shown
 from quadsim.base.files import find, find_world
 from quadsim.base.noise import stream
 from quadsim.base.parameters import Vec3, from_mapping, load, read_yaml
+from quadsim.base.parts import POLICIES, Part
 from quadsim.firmware.fly import BOOT_S, FirmwareChoice
 from quadsim.hil.guard.parameters import GuardParams, LimitParams
 from quadsim.hil.planner.parameters import PlannerParams, SpeedParams
+from quadsim.hil.planner.policy import PolicyPlanner
 from quadsim.hil.rehearsal.judge import hull_radius_m
 from quadsim.hil.rehearsal.parameters import TROUBLES_ON_DDS, RehearsalParams
 from quadsim.hil.rehearsal.stand_in import varied
@@ -67,6 +69,19 @@ class Rehearsal:
     field: Field
     scene: Scene
     firmware: FirmwareChoice | None = None
+
+    def make_planner(self) -> PlannerParams | PolicyPlanner:
+        """What asks the guard for velocities: our planner, or a policy in its place.
+
+        Raises:
+            InputError: it cannot be loaded, or does not ask for velocities.
+        """
+        name = self.params.planner
+        if not name.endswith(POLICIES):
+            return self.planner
+        near = self.path.parent / name
+        part = Part("planner", str(near) if near.is_file() else name)
+        return PolicyPlanner(part.make(scenario=self.scenario), self.planner.speed.speed_mps)
 
     @property
     def members(self) -> tuple[Rehearsal, ...]:
@@ -233,7 +248,8 @@ def load_rehearsal(
     _check_room(scene, field.start_W, radius_m, "start_W_m", str(path))
     _check_room(scene, field.goal_W, radius_m, "goal_W_m", str(path))
     guard = load(GuardParams, find("guards", params.guard))
-    planner = load(PlannerParams, find("planners", params.planner))
+    is_policy = params.planner.endswith(POLICIES)
+    planner = load(PlannerParams, find("planners", "default" if is_policy else params.planner))
     if params.speed_mps > 0.0:
         for of, kind, key in (
             ("planner", SpeedParams, "speed_mps"),
@@ -242,9 +258,11 @@ def load_rehearsal(
             from_mapping(kind, {key: params.speed_mps}, f"{limit_from}: {of}")  # in their ranges
         guard = replace(guard, limits=replace(guard.limits, speed_max_mps=params.speed_mps))
         planner = replace(planner, speed=replace(planner.speed, speed_mps=params.speed_mps))
-    return Rehearsal(
+    found = Rehearsal(
         path.stem, path, seed, params, scenario, guard, planner, eye, field, scene, firmware
     )  # fmt: skip
+    found.make_planner()  # a policy that cannot fly is refused here
+    return found
 
 
 def refuse_on_dds(rehearsal: Rehearsal) -> None:
@@ -253,6 +271,8 @@ def refuse_on_dds(rehearsal: Rehearsal) -> None:
     Raises:
         InputError: a trouble is not of :data:`TROUBLES_ON_DDS`, or there are several vehicles.
     """
+    if rehearsal.params.planner.endswith(POLICIES):
+        raise InputError(f"{rehearsal.path}: planner: a policy: not with --dds; fly it without")
     if rehearsal.params.fleet:
         raise InputError(f"{rehearsal.path}: fleet: not with --dds; allowed: one vehicle")
     for trouble in rehearsal.params.troubles:
