@@ -20,8 +20,11 @@ from quadsim.base.compiled import Array
 from quadsim.base.records import MODE_POSITION, MODE_VELOCITY
 from quadsim.control.parameters import PositionParams
 from quadsim.control.reciprocal import GiveWayParams, give_way
+from quadsim.estimation.eskf.alignment import KNOWN_WHITE
+from quadsim.estimation.eskf.measurement_buffer import new_timeline
 from quadsim.geometry.linear import lengths
 from quadsim.mission.formations import Gather
+from quadsim.sim.beginning import begin_estimate
 from quadsim.sim.closed_loop import LOG_HZ, REST_TICKS, TICK_HZ, ClosedLoop, Progress, vehicle_names
 from quadsim.sim.log import OK, Event, FlightLog
 from quadsim.sim.scenario import Scenario
@@ -262,6 +265,8 @@ class Swarm:
     def place(self, i: int, motion: np.record) -> None:
         """Put vehicle ``i`` into the pose and velocities of a KINEMATICS, between two ticks.
 
+        An error-state filter that runs begins anew there, about the true motion.
+
         Raises:
             InputError: nothing could be there.
         """
@@ -272,6 +277,14 @@ class Swarm:
         place(state["vehicle"], physics, *of)
         for key, value in zip(("p_W", "v_W", "q_WB", "w_B"), of, strict=True):
             state["truth"][0][key] = value
+        for devices in self.vehicles.devices.values():  # no IMU feels the jump
+            devices["previous"][i] = state["truth"][0]
+        if state["line"][0]["state"]["running"]:
+            stamp_ns = state["odometry"]["stamp_ns"]
+            state["line"] = new_timeline(scenario.estimator)
+            one, none = self.vehicles.states[i : i + 1], np.zeros(KNOWN_WHITE)
+            begin_estimate(one, scenario.file.start.deviations, none)
+            state["odometry"]["stamp_ns"] = state["estimate"]["stamp_ns"] = stamp_ns
 
     def forget(self) -> None:
         """Make room in the logs: what they hold has been taken, by the missions too.

@@ -184,6 +184,26 @@ def test_who_stays_on_the_ground_is_not_waited_for(gathering, each_starts):
     assert gathered(swarm, managers) == [True, True, False]
 
 
+def test_who_is_put_somewhere_goes_on_with_an_estimate_of_that_place():
+    """It hovers 40 m away and upright to another heading: the filter was at the old place."""
+    keys = {"start.z_m": 5.0, "start.estimate": "truth"}
+    swarm = Swarm(load_scenario("hover", keys, vehicles=2))
+    state = swarm.vehicles.states[1]
+    for _ in range(50):
+        swarm.tick()
+    motion = state["truth"][0].copy()
+    motion["p_W"] += [40.0, 0.0, 3.0]
+    motion["v_W"], motion["w_B"] = [1.0, 0.0, 0.0], 0.0
+    motion["q_WB"] = [0.5**0.5, 0.0, 0.0, 0.5**0.5]
+    swarm.place(1, motion)
+    for _ in range(50):
+        swarm.tick()
+        true, known = state["truth"][0], state["odometry"]
+        assert np.linalg.norm(known["p_W"] - true["p_W"]) < 0.5
+        assert np.linalg.norm(known["v_W"] - true["v_W"]) < 0.5
+        assert abs(known["q_WB"] @ true["q_WB"]) > 0.999
+
+
 def test_missions_are_worked_out_once_and_the_first_fault_is_named(monkeypatch):
     asked, missions = [], Scenario.missions
     scenario = load_scenario("formation", vehicles=4)
