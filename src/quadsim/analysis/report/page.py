@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from quadsim.analysis.report import tables
 from quadsim.analysis.report.figures import CONFIG
 from quadsim.analysis.report.flights import Flights, Runs
 from quadsim.analysis.report.parts import drawn
+from quadsim.analysis.report.strips import Strip, strips_of
 from quadsim.analysis.report.template import figure_text, render_page
 from quadsim.analysis.summary import Summary
-from quadsim.base.errors import InputError
+from quadsim.base.errors import InputError, QuadsimError
 from quadsim.base.whole_files import write_whole
 from quadsim.sim.log import FlightLog
 
@@ -120,6 +122,15 @@ def figures_json(figures: Iterable[tuple[str, go.Figure]]) -> Markup:
     return Markup(text.replace("<", "\\u003c").replace("\u2028", " ").replace("\u2029", " "))
 
 
+def _strips(flights: Flights) -> list[Strip]:
+    """What depth cameras saw, of the runs' bags that can be read."""
+    found: list[Strip] = []
+    for path in dict.fromkeys(flights.summaries[run]["bag"] for run in flights.runs):
+        with suppress(QuadsimError):
+            found += strips_of(path)
+    return found
+
+
 def render(runs: Runs, summaries: Mapping[str, Summary]) -> str:
     """The page as text.
 
@@ -147,6 +158,7 @@ def render(runs: Runs, summaries: Mapping[str, Summary]) -> str:
             {"key": p.key, "title": p.title, "note": p.note, "height": figure.layout.height}
             for p, figure in figures
         ],
+        strips=_strips(flights),
         last=[
             tables.more_table(flights),
             tables.innovations_table(flights),
