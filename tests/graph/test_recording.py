@@ -75,3 +75,23 @@ def test_a_recorder_rests_unarmed_and_keeps_what_came_before_arming(bench, tmp_p
     said = capfd.readouterr().err
     assert f"records into {folder}, some 80 MB a minute" in said
     assert "rests after 5 s unarmed" in said
+
+
+def test_only_what_somebody_uses_is_subscribed_to(bench, tmp_path):
+    """A list of the graph's topics has none that the recorder alone knows."""
+    folder = tmp_path / "bag"
+    overrides = {"output": str(folder), "also": ["/lab/field sensor_msgs/msg/MagneticField"]}
+    recorder = bench.add(RecorderNode(overrides=overrides, context=bench.context))
+    name, other = "/quad/imu/mag", "/lab/field"
+    there = {name for name, _ in recorder.get_topic_names_and_types()}
+    assert not {name, other, "/quad/ground_truth/odom"} & there
+    senders = [bench.publisher(MagneticField, each) for each in (name, other)]
+    for sender in senders:
+        sender.publish(MagneticField())
+    bench.until(lambda: {name, other} <= {key for key, n in recorder._bag.counts.items() if n})
+    there = {name for name, _ in recorder.get_topic_names_and_types()}
+    assert {name, other} <= there
+    assert "/quad/ground_truth/odom" not in there
+    bench.end(recorder)
+    with open_bag(folder) as bag:
+        assert (bag.counts[name], bag.counts[other]) == (1, 1)

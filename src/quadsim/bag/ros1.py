@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Collection, Iterator
 from contextlib import redirect_stdout
 from io import StringIO
@@ -20,7 +21,8 @@ from quadsim.wire.definitions import standard_types
 
 #: What damage makes the library raise; decompressing too.
 _UNREADABLE = (ReaderError, SerdeError, TypesysError, ValueError, TypeError, LookupError,
-               AssertionError, RuntimeError, EOFError, OSError, MemoryError)  # fmt: skip
+               AssertionError, RuntimeError, EOFError, OSError, MemoryError,
+               struct.error)  # fmt: skip
 
 
 class Ros1Storage:

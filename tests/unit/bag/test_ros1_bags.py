@@ -61,9 +61,16 @@ def test_a_bag_of_ros_1_is_read_with_the_types_of_ros_2(ros1_bag):
     assert "imu" not in notes
 
 
-def test_a_bag_of_ros_1_that_was_cut_is_refused_in_one_line(ros1_bag, tmp_path):
+def with_a_long_chunk(content):
+    """A bag whose first chunk states to be 4 MB longer than the file."""
+    head, mark, rest = content.partition(b"compression=none\x09\x00\x00\x00size=")
+    return head + mark + rest[:6] + b"\x40" + rest[7:] if mark else content[:-300]
+
+
+@pytest.mark.parametrize("damage", [lambda content: content[:-200], with_a_long_chunk])
+def test_a_bag_of_ros_1_that_is_damaged_is_refused_in_one_line(damage, ros1_bag, tmp_path):
     cut = tmp_path / "cut.bag"
-    cut.write_bytes(ros1_bag.read_bytes()[:-200])
+    cut.write_bytes(damage(ros1_bag.read_bytes()))
     with (
         pytest.raises(InputError, match=r"not a readable bag of ROS 1.*rosbag reindex"),
         open_bag(cut),

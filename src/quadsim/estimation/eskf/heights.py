@@ -122,12 +122,16 @@ def fuse_range(state: Eskf, params: EstimatorParams, range_m: float, variance_m2
     gate, q_WS, up_W = params.gate, quat(state.q_WS), up_of(state)
     down_W = beam(up_W, params.mount.rangefinder_beam_deg)
     lever_W = rotate(q_WS, vec3(state.rangefinder_S))
-    # (theta x c)_z with c the beam's foot as seen from the IMU
+    # (theta x c)_z with c the beam's foot as seen from the IMU; on terrain as it is expected, as a
+    # slanted beam's own noise in c goes with that of the innovation and would turn the attitude
+    expected_m = range_m
+    if params.flat_ground == 0 and state.n > TERRAIN and state.terrain_started == 1:
+        expected_m = (state.p_W[2] + lever_W[2] - state.terrain_height_m) / -down_W[2]
     h = state.h
     h[:] = 0.0
     h[P + 2] = 1.0
-    h[THETA] = lever_W[1] + range_m * down_W[1]
-    h[THETA + 1] = -(lever_W[0] + range_m * down_W[0])
+    h[THETA] = lever_W[1] + expected_m * down_W[1]
+    h[THETA + 1] = -(lever_W[0] + expected_m * down_W[0])
     height_m = -range_m * down_W[2]
     variance = variance_m2 * down_W[2] * down_W[2]
     foot_m = state.p_W[2] + lever_W[2] - height_m
