@@ -368,7 +368,7 @@ def test_what_is_not_as_it_was_is_said(tmp_path, flown):
     noted = origin_of(doubled(tmp_path / "older", flown, scenario_yaml=text)).notes
     assert noted == ["estimator.gate: jump (2.0) is no key of this version: left out"]
     path = doubled(tmp_path / "none", flown, scenario_yaml="")
-    with pytest.raises(InputError, match="kept no scenario_yaml"):
+    with pytest.raises(InputError, match="stored no scenario_yaml"):
         origin_of(path)
     for i, odd in enumerate(({"versions": "[1]"}, {"machine": "3"}, {"machine": "{"})):
         path = doubled(tmp_path / f"odd_{i}", flown, **odd)

@@ -98,7 +98,7 @@ def test_a_grid_is_every_combination():
         ({"log_range": [0.0, 1.0]}, "out of range"),
         ({"normal": [1.0, 0.0]}, "allowed: > 0"),
         ({"normal": [1.0, 1.0], "within": [2.0, 1.0]}, "within"),
-        ({"range": [1.0, 2.0], "within": [1.0, 2.0]}, "beside normal alone"),
+        ({"range": [1.0, 2.0], "within": [1.0, 2.0]}, "with normal alone"),
         ({"range": [1.0, 2.0], "step": 3}, "unknown key 'step'"),
         ({"choices": []}, None),
         ({"choices": 3}, "allowed: a list"),

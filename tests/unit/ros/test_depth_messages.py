@@ -142,7 +142,7 @@ def message_of(**fields):
         ({"height": 0}, "80 x 0 pixels"),
         ({"step": 100}, "its sizes do not fit: 80 x 60 pixels of 4 bytes, step 100, 19200 bytes"),
         ({"height": 61}, "its sizes do not fit"),
-        ({"height": 30, "data": array("B", bytes(9600))}, "its camera_info says 80 x 60"),
+        ({"height": 30, "data": array("B", bytes(9600))}, "its camera_info has 80 x 60"),
     ],
 )
 def test_an_image_that_cannot_be_used_is_refused_in_a_line(listening, fields, said):
