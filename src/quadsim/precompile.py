@@ -51,7 +51,7 @@ from quadsim.estimation.interface import BlindIns, ErrorStateEkf, Estimator
 from quadsim.estimation.odom_frame import follow
 from quadsim.geometry.rotation import rotate, unrotate
 from quadsim.mission.flight.flight import FlightManager
-from quadsim.sensors import SCANNERS, SENSORS, TABLE
+from quadsim.sensors import SCANNERS, SENSORS, TABLE, kind_of
 from quadsim.sensors.devices import load_device, simulate
 from quadsim.sensors.model import SimulatedSensor
 from quadsim.sim.scenario import Scenario, load_scenario
@@ -68,8 +68,8 @@ def precompile_vehicle(scenario: Scenario, lasting_s: float = ALL_S) -> None:
     """Fleet and the scenario's sensors as the nodes call them, one sample at a time."""
     fleet = Fleet(scenario.vehicle, scenario.environment)
     devices = [
-        SimulatedSensor(SENSORS[kind], params, scenario.environment, 1, "quad")
-        for kind, params in scenario.sensors.items()
+        SimulatedSensor(SENSORS[kind_of(name)], params, scenario.environment, 1, "quad")
+        for name, params in scenario.sensors.items()
     ]
     for stamp_ns in range(0, round(lasting_s * 1e9), scenario.imu_period_ns):
         fleet.step_to(stamp_ns)

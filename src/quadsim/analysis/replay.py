@@ -40,6 +40,7 @@ from quadsim.estimation.messages import Messages
 from quadsim.estimation.own import OwnEstimator
 from quadsim.estimation.running import Running
 from quadsim.estimation.smoother.smoother import Smoother
+from quadsim.estimation.voting_words import past_words
 from quadsim.geometry.geodesy import Datum
 from quadsim.sim.disk_arrays import KeptTrack
 from quadsim.sim.log import Array, FlightLog, Inside, Track, track_of
@@ -48,6 +49,7 @@ from quadsim.wire.standard import NUMBERS, OWN_SENSORS
 Progress = Callable[[float], None]
 #: What most estimators wait for on the ground, apart from the IMU.
 STARTED_BY = ("gps/fix", "imu/mag", "imu/static_pressure")
+SECOND_IMU = "imu_1/data_raw"
 NEEDED_TO_START = ("gnss_position", "magnetic_field", "pressure")
 #: What helps against a reason to refuse.
 HELP = {
@@ -221,7 +223,7 @@ def described(
     from quadsim.world.environment import EnvironmentParams
 
     told = flatten(as_installed(params, load_suite(sensors), EnvironmentParams()))
-    parts = ("mount.", "noise.", "start.", "gps_ins.")
+    parts = ("mount.", "second.", "noise.", "start.", "gps_ins.")
     taken = {
         key: value for key, value in told.items() if key.startswith(parts) and key not in known
     }
@@ -291,6 +293,8 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
         log.arrivals = heard.arrivals(settings.namespace)
         inputs = {name: topic(settings.namespace, name) for name in STARTED_BY}
         absent = [name for name, full in inputs.items() if not bag.counts.get(full)]
+        second = topic(settings.namespace, SECOND_IMU)
+        second = second if bag.counts.get(second) and not params.second.imu else ""
     started = {name: parts for name, parts in found.items() if len(parts[0])}
     log.estimates = {name: track for name, (track, _) in started.items()} | log.estimates
     log.inside = {name: inside for name, (_, inside) in started.items() if inside is not None}
@@ -298,6 +302,10 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
     for name, run in runs.items():
         if isinstance(run.estimator, ErrorStateEkf) and run.estimator.state["gnss_time_counts"]:
             log.notes.append(f"{name}: {late_words(float(run.estimator.state['gnss_time_s']))}")
+        if isinstance(run.estimator, ErrorStateEkf):
+            log.notes += [f"{name}: {each}" for each in past_words(run.estimator.lines[0]["vote"])]
+    if second:
+        log.notes.append(f"{second} not used: --set second.imu=true, with second.imu_position_B_m")
     if absent and len(started) < len(found):
         log.notes.append(f"no message on {', '.join(absent)}")
     counts = {name: run.estimator.counts for name, run in runs.items()}

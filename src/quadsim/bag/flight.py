@@ -21,7 +21,7 @@ from quadsim.bag.metadata import qos_yaml
 from quadsim.bag.profiles import Recording, Thinning
 from quadsim.bag.topics import topic as full_name
 from quadsim.bag.writer import BagWriter
-from quadsim.sensors import SENSORS
+from quadsim.sensors import SENSORS, kind_of
 from quadsim.sim.log import Event
 from quadsim.sim.recorded import RecordedLoop
 from quadsim.wire import samples
@@ -101,7 +101,9 @@ class _Vehicle:
         yield from self._announced()
         yield from self._truth()
         # the loop estimates with all that has come by an IMU sample: a replay shall too
-        for kind in sorted(self._scenario.sensors, key="imu".__eq__):
+        last = ("imu_1", "imu")
+        names = [name for name in self._scenario.sensors if name not in last]
+        for kind in (*names, *(name for name in last if name in self._scenario.sensors)):
             yield from self._sensor(kind)
         yield from self._own_sensors()
         yield from self._estimate()
@@ -235,7 +237,8 @@ class _Vehicle:
     def _sensor(self, kind: str) -> Iterator[Stream]:
         rows, arrived_ns = self._loop.samples(kind), self._loop.arrivals_ns(kind)
         params, environment = self._scenario.sensors[kind], self._scenario.environment
-        for topic, messages in SENSORS[kind].outputs(params, environment, self._prefix):
+        outputs = SENSORS[kind_of(kind)].outputs(params, environment, self._prefix, kind)
+        for topic, messages in outputs:
             there = messages.chosen(rows)
             yield self._sampled(
                 topic.name, topic.type_name, FAST, messages, rows[there], arrived_ns[there]

@@ -24,7 +24,7 @@ from quadsim.estimation.eskf.layout import (
     STATIC_PRESSURE,
 )
 from quadsim.estimation.messages import Column, Messages
-from quadsim.sensors import TABLE
+from quadsim.sensors import SECONDS, TABLE, topics_of
 from quadsim.wire import standard
 from quadsim.wire.damaged import decoded
 from quadsim.wire.decode import Block, decode
@@ -94,7 +94,9 @@ _MEASURED: dict[str, tuple[int, Callable[[Block], tuple[Rows, ...]]]] = {
     standard.POSE: (EXTERNAL_POSITION, _pose),
     standard.ODOMETRY: (EXTERNAL_POSITION, _pose),
 }
-_TYPES = {topic.name: topic.type_name for entry in TABLE.values() for topic in entry.topics} | {
+_TYPES = {
+    topic.name: topic.type_name for device in (*TABLE, *SECONDS) for topic in topics_of(device)
+} | {
     "external/pose": standard.POSE_WITH_COVARIANCE,
     "external/pose_stamped": standard.POSE,
     "external/odom": standard.ODOMETRY,
@@ -102,6 +104,7 @@ _TYPES = {topic.name: topic.type_name for entry in TABLE.values() for topic in e
 }
 #: Of topics that are something else than others of their type.
 _OTHERWISE: dict[str, tuple[int, Callable[[Block], tuple[Rows, ...]]]] = {
+    "imu_1/data_raw": (timeline.IMU_1, _imu),
     "odometry/visual": (EXTERNAL_ODOMETRY, _pose),
     "flow/down": (OPTICAL_FLOW, _flow),
     "external/velocity": (EXTERNAL_VELOCITY, _MEASURED[standard.TWIST][1]),

@@ -156,12 +156,15 @@ def _devices(config: str) -> Mapping[str, Any]:
     """Devices that an argument names, one or those of a suite: kind to parameters."""
     from quadsim.base.files import find, known
     from quadsim.base.parameters import read_yaml
-    from quadsim.sensors import DEVICES
+    from quadsim.sensors import DEVICES, SECONDS
     from quadsim.sensors.devices import load_device, load_suite
 
     def checked(name: str) -> Mapping[str, Any]:
         """Of a suite, without what only the closed loop has."""
-        return {kind: params for kind, params in load_suite(name).items() if kind in DEVICES}
+        suite = load_suite(name)
+        for second in suite.keys() & {*SECONDS}:
+            click.echo(f"{second} is not flown here; check its device by its own name", err=True)
+        return {kind: params for kind, params in suite.items() if kind in DEVICES}
 
     if config in known("sensors/suites"):
         return checked(config)

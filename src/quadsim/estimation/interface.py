@@ -51,17 +51,19 @@ from quadsim.estimation.eskf.layout import (
 )
 from quadsim.estimation.eskf.measurement_buffer import (
     IMU,
+    IMU_1,
     KINDS,
     VERDICTS,
     clear_timeline,
     new_timeline,
 )
 from quadsim.estimation.eskf.outputs import line_odometry, pose_covariance, twist_covariance
-from quadsim.estimation.eskf.parameters import RECOVERY_S, EstimatorParams
+from quadsim.estimation.eskf.parameters import RECOVERY_S, EstimatorParams, SecondParams
 from quadsim.estimation.eskf.repetition import SOURCES
 from quadsim.estimation.eskf.update import GNSS_TIME_REACH_S
 from quadsim.estimation.messages import Messages
 from quadsim.estimation.mounting_check.check import AxesMonitor
+from quadsim.estimation.voting_words import COMMON, common_fault, left_out
 from quadsim.geometry.geodesy import Datum
 
 _FLOAT = np.dtype(np.float64)
@@ -177,10 +179,25 @@ class Estimator(ABC):
             f_covariance: (9,) row-major; all zero: unknown.
             w_covariance: (9,).
         """
+        verdict = self._take_imu(IMU, stamp_ns, f_S, w_S, f_covariance, w_covariance)
+        return self._after_imu(verdict, stamp_ns, f_S, w_S)
+
+    def imu_1(self, stamp_ns: int, *sample: ArrayLike) -> str:
+        """Take a sample of the second of two IMUs; arguments as of :meth:`imu`."""
+        return self._take_imu(IMU_1, stamp_ns, *sample)
+
+    def _take_imu(
+        self,
+        kind: int,
+        stamp_ns: int,
+        f_S: ArrayLike,
+        w_S: ArrayLike,
+        f_covariance: ArrayLike = UNKNOWN,
+        w_covariance: ArrayLike = UNKNOWN,
+    ) -> str:
         values = np.concatenate((flat(f_S, 3), flat(w_S, 3)))
         covariance = np.concatenate((flat(f_covariance, 9), flat(w_covariance, 9)))
-        verdict = self.offer(self._lines, IMU, stamp_ns, values, covariance)
-        return self._after_imu(VERDICTS[verdict], stamp_ns, f_S, w_S)
+        return VERDICTS[self.offer(self._lines, kind, stamp_ns, values, covariance)]
 
     def _after_imu(self, verdict: str, stamp_ns: int, f_S: ArrayLike, w_S: ArrayLike) -> str:
         """What else an estimator does with an IMU sample; returns the verdict."""
@@ -207,8 +224,8 @@ class Estimator(ABC):
 
     def take(self, kind: str, stamp_ns: int, values: Sequence[Any]) -> str:
         """Take a message of one of ``KINDS``; a GNSS position is in ``map``."""
-        if kind == "imu":
-            return self.imu(stamp_ns, *values)
+        if kind in ("imu", "imu_1"):
+            return str(getattr(self, kind)(stamp_ns, *values))
         return self._take(KINDS.index(kind), stamp_ns, *values)
 
     def gnss_position(
@@ -340,7 +357,7 @@ class Estimator(ABC):
         line = self._lines[0]
         result: dict[str, int] = {}
         for kind, name in enumerate(KINDS):
-            if name in DERIVED:
+            if name in DERIVED or (kind == IMU_1 and not line.vote.on):
                 continue
             result[f"{name}_received"] = int(line.received[kind])
             for verdict in range(1, len(VERDICTS)):
@@ -494,6 +511,17 @@ def repeating_sensors(frozen: int) -> list[str]:
     return [name for at, name in enumerate(SOURCES) if frozen >> at & 1]
 
 
+def left_out_of(line: Any) -> dict[str, str]:
+    """What of two of a kind is left out, or contradicts the rest, and why.
+
+    Args:
+        line: LINE record, of the filter and its messages.
+    """
+    vote = line["vote"]
+    common = common_fault(vote, rejected_sensors(line["state"])) if vote["on"] else ""
+    return left_out(vote) | ({COMMON: common} if common else {})
+
+
 class ErrorStateEkf(Estimator):
     """Error-state Kalman filter; data late or out of order are fused at their own time."""
 
@@ -541,6 +569,15 @@ class ErrorStateEkf(Estimator):
             self.axes.external_pose(stamp_ns, p_W, q_WB)
         return verdict
 
+    @property
+    def flies_on_second(self) -> bool:
+        """Whether of two IMUs the second is used."""
+        return bool(self._lines[0]["vote"]["used"])
+
+    def left_out(self) -> dict[str, str]:
+        """What of two of a kind is left out, or contradicts the rest, and why."""
+        return left_out_of(self._lines[0])
+
     @staticmethod
     def state_of(lines: NDArray[np.record]) -> NDArray[np.record]:
         """The ESKF record in it."""
@@ -577,6 +614,7 @@ class ErrorStateEkf(Estimator):
             "awaited": awaited(self._lines),
             "rejected": ", ".join(rejected_sensors(state)),
             "repeating": repeating,
+            "left_out": "; ".join(f"{name}: {why}" for name, why in self.left_out().items()),
             "axes": "; ".join(f"{name}: {words}" for name, words in self.axes.report().items()),
             "flow": NO_HEIGHT if state.flow_ns > 0 and state.flow_low_ns == state.flow_ns else "",
             "reason": REASONS[int(state.reason)],
@@ -639,9 +677,9 @@ class BlindIns(ErrorStateEkf):
     blind = True
 
     def _own(self, params: EstimatorParams) -> EstimatorParams:
-        """Without gravity's direction and the drag, which are no messages."""
+        """Without gravity's direction and drag, which are no messages; of two IMUs the first."""
         fusion = replace(params.fusion, gravity_after_s=NEVER_S, drag_per_s=0.0)
-        return replace(params, fusion=fusion)
+        return replace(params, fusion=fusion, second=SecondParams())
 
     def start_from(self, other: ErrorStateEkf) -> None:
         """Go on from another filter's state as it is now."""

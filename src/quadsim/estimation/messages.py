@@ -20,11 +20,12 @@ from quadsim.estimation.eskf.layout import (
     RANGE,
     STATIC_PRESSURE,
 )
-from quadsim.estimation.eskf.measurement_buffer import IMU, KINDS
+from quadsim.estimation.eskf.measurement_buffer import IMU, IMU_1, KINDS
 
 #: Kind of a message to the estimator's method that takes it; a pose is an external position.
 METHODS = {
     IMU: "imu",
+    IMU_1: "imu_1",
     GNSS_POSITION: "gnss_position",
     GNSS_VELOCITY: "gnss_velocity",
     MAGNETIC_FIELD: "magnetic_field",
@@ -39,6 +40,7 @@ METHODS = {
 #: twist's.
 _ARGUMENTS = {
     IMU: (3, 3, 9, 9),
+    IMU_1: (3, 3, 9, 9),
     GNSS_POSITION: (3, 9),
     GNSS_VELOCITY: (3, 36),
     MAGNETIC_FIELD: (3, 9),
@@ -52,7 +54,7 @@ _ARGUMENTS = {
 #: Of each kind, how many numbers a message has, and how many of them are its covariance.
 NUMBERS = np.array([sum(_ARGUMENTS.get(kind, ())) for kind in range(len(KINDS))])
 COVARIANCE = np.array([_ARGUMENTS.get(kind, (0,))[-1] for kind in range(len(KINDS))])
-COVARIANCE[IMU] = 18
+COVARIANCE[IMU] = COVARIANCE[IMU_1] = 18
 _SHAPES: dict[int, tuple[int, ...]] = {1: (), 9: (3, 3), 36: (6, 6)}
 
 

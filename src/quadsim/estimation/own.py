@@ -164,6 +164,7 @@ class OwnEstimator:
         """Hand a downward range over; an infinite one means that nothing is in range (REP 117)."""
         return "ok" if math.isinf(range_m) else self.take("range", stamp_ns, (range_m, *more))
 
+    imu_1 = _message("imu_1")
     gnss_velocity = _message("gnss_velocity")
     magnetic_field = _message("magnetic_field")
     pressure = _message("pressure")

@@ -147,7 +147,7 @@ def run_through(
             if sensor != last and verdict != OK:
                 break
             sensor, a = sensor + 1, b
-        if kind == IMU:
+        if kind >= IMU:
             n = found.counts[0]
             if fill_odometry(lines, found.odometry[n : n + 1]):
                 now_ns = found.odometry[n].stamp_ns

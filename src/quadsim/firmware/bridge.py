@@ -47,9 +47,11 @@ class Devices:
     """
 
     def __init__(self, loop: ClosedLoop) -> None:
-        sensors = loop.scenario.sensors
+        sensors = {
+            kind: params for kind, params in loop.scenario.sensors.items() if kind in loop.devices
+        }
         self._samples: dict[str, NDArray[np.record]] = {
-            kind: loop.devices[kind]["sample"] for kind in sensors
+            kind: loop.devices[kind]["sample"][:1] for kind in sensors
         }
         self._stamps = {kind: sample["stamp_ns"] for kind, sample in self._samples.items()}
         self._values = {kind: sample["values"][0] for kind, sample in self._samples.items()}

@@ -20,7 +20,7 @@ from quadsim.gazebo.noise import (
 from quadsim.gazebo.xml import add_child, add_pose
 from quadsim.geometry.geodesy import Datum
 from quadsim.geometry.rotation import from_euler
-from quadsim.sensors import PUBLISHING, TABLE
+from quadsim.sensors import PUBLISHING, SECONDS, TABLE, topics_of
 from quadsim.sensors.error_terms import Position, Rotation, SensorParams
 from quadsim.sensors.lidar import LidarParams
 from quadsim.sensors.rangefinder import RangefinderParams
@@ -31,7 +31,8 @@ FAR_M = 300.0
 #: Topic of each sensor in Gazebo, in the vehicle's namespace: what ours is called in ROS (a lidar's
 #: cloud is on scan/points, a camera's figures on camera/camera_info); and the messages' frame.
 TOPICS = {kind: TABLE[kind].topics[0].name for kind in PUBLISHING} | {"camera": "camera/image"}
-FRAMES = {kind: TABLE[kind].topics[0].frame for kind in PUBLISHING} | {"camera": "camera_link"}
+FRAMES = {kind: topics_of(kind)[0].frame for kind in (*PUBLISHING, *SECONDS)}
+FRAMES["camera"] = "camera_link"
 
 AXES = ("x", "y", "z")
 

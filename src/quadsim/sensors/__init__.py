@@ -87,11 +87,35 @@ TABLE = {
 SCANNERS = ("lidar", "depth_camera")
 #: Those that publish, which is what has a node.
 PUBLISHING = tuple(kind for kind, entry in TABLE.items() if entry.topics)
+#: Kinds of which a vehicle may carry two; the second has the name of its kind with this behind it.
+TWICE, SECOND = ("imu",), "_1"
+SECONDS = tuple(kind + SECOND for kind in TWICE)
 #: The model of each kind that the closed loop samples, a ``SensorModel``.
 SENSORS: dict[str, Any]
 #: Parameter class of every kind, and of those that publish.
 KINDS: dict[str, type[Any]]
 DEVICES: dict[str, type[Any]]
+
+
+def kind_of(device: str) -> str:
+    """The kind of a device of a suite: of ``imu_1``, the second IMU, it is ``imu``."""
+    kind = device.removesuffix(SECOND)
+    return kind if kind in TWICE else device
+
+
+def topics_of(device: str) -> tuple[SensorTopic, ...]:
+    """Topics of a device of a suite; of a second one ``imu_1/data_raw``, in ``imu_1_link``."""
+    topics, kind = TABLE[kind_of(device)].topics, kind_of(device)
+    if device == kind:
+        return topics
+    return tuple(
+        SensorTopic(
+            topic.name.replace("/", f"{SECOND}/", 1),
+            topic.type_name,
+            topic.frame.replace("_link", f"{SECOND}_link"),
+        )
+        for topic in topics
+    )
 
 
 def module_of(kind: str) -> Any:

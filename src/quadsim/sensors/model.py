@@ -24,7 +24,7 @@ from quadsim.base.noise import stream
 from quadsim.base.normals import fill_normals, words_of
 from quadsim.base.parameters import dtype_of, pack
 from quadsim.base.records import KINEMATICS
-from quadsim.sensors import TABLE, SensorTopic
+from quadsim.sensors import SensorTopic, topics_of
 from quadsim.sensors.error_terms import TIMING_WHITE, SensorParams, due
 from quadsim.sensors.faults import FaultParams, add_fault
 from quadsim.sensors.slot import OUTBOX_SIZE, Outbox, SensorWorld, deliver, sense
@@ -121,12 +121,12 @@ class SensorModel:
     carried: bool = False
 
     def outputs(
-        self, params: Any, environment: EnvironmentParams, prefix: str = ""
+        self, params: Any, environment: EnvironmentParams, prefix: str = "", device: str = ""
     ) -> list[tuple[SensorTopic, SampleMessages]]:
-        """Its topics with their messages; frames have the prefix of the vehicle."""
+        """Topics of a device with their messages; frames have the prefix of the vehicle."""
         return [
             (topic, make(topic.frame_of(prefix), params, environment))
-            for topic, make in zip(TABLE[self.name].topics, self.messages, strict=True)
+            for topic, make in zip(topics_of(device or self.name), self.messages, strict=True)
         ]
 
     def stated_covariance(self, params: Any, environment: EnvironmentParams) -> NDArray[np.float64]:
@@ -283,6 +283,7 @@ class SimulatedSensor:
         vehicle: the vehicle's name.
         scene: what rays meet beside the flat ground.
         faults: what goes wrong, and when.
+        device: its name in the suite, of which its noise depends; empty: its kind.
 
     Raises:
         InputError: a fault does not fit the sensor.
@@ -297,8 +298,9 @@ class SimulatedSensor:
         vehicle: str,
         scene: Scene = EMPTY_SCENE,
         faults: Sequence[FaultParams] = (),
+        device: str = "",
     ) -> None:
-        self.model = model
+        self.model, self._name = model, device or model.name
         self.params = params
         self.period_ns = period_ns(params)
         self.gaps = 0
@@ -320,7 +322,7 @@ class SimulatedSensor:
 
     def reset(self) -> None:
         """Switch the device off and on again, at the start of its stream."""
-        generator = stream(self._seed, self._vehicle, self.model.name)
+        generator = stream(self._seed, self._vehicle, self._name)
         start_slot(self._slots, self.model, self.params, generator, self.faults)
         self._words = words_of(generator)
         self._newest_ns = -1

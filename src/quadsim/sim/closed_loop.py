@@ -16,12 +16,18 @@ from quadsim.base.errors import FlightError, InputError
 from quadsim.base.parameters import pack
 from quadsim.control.joystick import Sticks
 from quadsim.control.parameters import AutopilotParams
-from quadsim.estimation.interface import awaited, rejected_sensors, repeating_sensors
+from quadsim.estimation.interface import (
+    awaited,
+    left_out_of,
+    rejected_sensors,
+    repeating_sensors,
+)
 from quadsim.estimation.reference_filters.gps_ins import gps_ins_begin_at
+from quadsim.estimation.voting_words import vote_changes
 from quadsim.mission.flight.flight import FlightManager
 from quadsim.mission.script import Script
 from quadsim.mission.swarms import moved_command
-from quadsim.sensors import SENSORS, TABLE
+from quadsim.sensors import SENSORS, kind_of, topics_of
 from quadsim.sensors.devices import check_faults
 from quadsim.sensors.faults import FaultParams, fault_changes
 from quadsim.sensors.model import set_faults
@@ -61,6 +67,8 @@ VEHICLE_NAME = "quad"
 #: Ticks after the end of the mission, in which the rotors come to rest.
 REST_TICKS = 25
 
+#: Between two looks at what contradicts the rest.
+LOOK_NS = 100_000_000
 #: Between two messages of the battery.
 BATTERY_PERIOD_NS = 1_000_000_000
 
@@ -156,6 +164,8 @@ class ClosedLoop:
         # arrays of one, as a record goes into compiled code thirty times slower
         self._filters = self._states["line"]["state"][0]
         self._frozen_now, self._frozen = self._states["line"]["frozen"][0], 0
+        self._vote_now, self._voted = self._states["line"]["vote"]["changed"][0], 0
+        self._left_out: dict[str, str] = {}
         self._odometries, self._setpoints = self._states["odometry"], self._states["setpoint"]
         self._odometry_now_ns = self._odometries["stamp_ns"]
         self._p_wish_W, self._yaw_wish = self._setpoints["p_W"][0], self._setpoints["yaw"]
@@ -246,7 +256,9 @@ class ClosedLoop:
         faults = [*acting, fault]
         check_faults(kind, sensors[kind], faults, kind)
         self._sensor_faults[kind] = faults
-        set_faults(self.devices[kind]["outbox"][0], SENSORS[kind], sensors[kind], faults)
+        of_kind = kind_of(kind)
+        box = self.devices[of_kind]["outbox"][int(of_kind != kind)]
+        set_faults(box, SENSORS[of_kind], sensors[kind], faults)
         self._expect(fault_changes([fault]), "fault", f"{kind}: ")
 
     def set_autopilot(self, params: AutopilotParams) -> None:
@@ -309,6 +321,8 @@ class ClosedLoop:
         if not self.use_truth and (frozen != self._frozen or not manager.armed):
             self._frozen = frozen
             manager.take_rejected(rejected_sensors(self._filters[0]), repeating_sensors(frozen))
+        if self.scenario.estimator.second.imu:
+            self._tell_vote(stamp_ns)
         self._script.give(manager, stamp_ns)
         sticks = self._pilot(self) if self._pilot is not None else None
         if sticks is not None:
@@ -391,6 +405,15 @@ class ClosedLoop:
                     stamps_ns.item(i), ranges_m.item(i), variances_m2.item(i), self._half_beam_rad
                 )
             self._ranges = max(self._ranges, newest)
+
+    def _tell_vote(self, stamp_ns: int) -> None:
+        """Keep as events what the filter leaves out of two of a kind, and takes back."""
+        changes = self._vote_now.item()
+        if changes == self._voted and stamp_ns % LOOK_NS:
+            return
+        self._voted, now = changes, left_out_of(self._states["line"][0][0])
+        events, self._left_out = vote_changes(self._left_out, now), now
+        self.events += [Event(stamp_ns, level, name, words) for level, name, words in events]
 
     def _tell_battery(self) -> None:
         """What the vehicle's battery says of itself, as on ``battery_state``."""
@@ -538,9 +561,9 @@ class ClosedLoop:
             command_stamps_ns=rows["stamp_ns"],
             command_radps=rows["rotor_command_radps"][:, :rotors],
             topics={
-                kind: int(self.devices[kind]["count"][0])
-                for kind in self.scenario.sensors
-                if TABLE[kind].topics
+                name: int(self.devices[kind_of(name)]["count"][int(kind_of(name) != name)])
+                for name in self.scenario.sensors
+                if topics_of(name)
             },
             events=list(self.events),
             notes=list(self.scenario.notes),
@@ -564,8 +587,10 @@ class ClosedLoop:
         """What a sensor has published so far, (N,) records of its model's ``sample``."""
         if self.own is not None and kind in self.own.readings:
             return self.own.readings[kind]()
-        kept: NDArray[np.record] = self._samples[kind][:1].reshape(-1)
-        return kept[: int(self.devices[kind]["count"][:1].sum())]
+        of_kind = kind_of(kind)
+        device = slice(int(of_kind != kind), int(of_kind != kind) + 1)
+        kept: NDArray[np.record] = self._samples[of_kind][device].reshape(-1)
+        return kept[: int(self.devices[of_kind]["count"][device].sum())]
 
     def digest(self) -> str:
         """SHA-256 over every logged state: motion, estimate, rotors and reference."""

@@ -21,7 +21,7 @@ from quadsim.control.airframe import AirframeParams
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.geometry.rotation import from_euler as quaternion_of
 from quadsim.geometry.rotation import multiply, to_euler
-from quadsim.sensors import SENSORS
+from quadsim.sensors import SENSORS, kind_of
 from quadsim.sensors.error_terms import SensorParams
 from quadsim.world.environment import EnvironmentParams
 
@@ -126,6 +126,8 @@ def as_installed(
     for kind, params in sensors.items():
         if kind in SENSORS:
             found |= SENSORS[kind].told(params, environment)
+        elif kind_of(kind) in SENSORS:
+            _tell_second(found, kind_of(kind), SENSORS[kind_of(kind)].told(params, environment))
     if "visual_odometry" in sensors and not {"gnss", "magnetometer"} & sensors.keys():
         found["start.local"] = True
     if "optical_flow" in sensors and "gnss" not in sensors:
@@ -134,6 +136,17 @@ def as_installed(
     _mistake(found, errors)
     told: EstimatorParams = _with(estimator, {k: v for k, v in found.items() if k not in given})
     return told
+
+
+def _tell_second(found: dict[str, Any], kind: str, told: Mapping[str, Any]) -> None:
+    """What an installer knows of the second of a kind: its place, and errors if they are larger."""
+    found[f"second.{kind}"] = True
+    for key, value in told.items():
+        part, _, name = key.partition(".")
+        if part == "mount":
+            found[f"second.{name}"] = value
+        else:
+            found[key] = max(value, found[key])
 
 
 def _with(params: Any, values: Mapping[str, Any]) -> Any:

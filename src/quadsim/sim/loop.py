@@ -298,18 +298,20 @@ def take_standing(state: LoopState, setup: Setup, sample: ImuSample) -> None:
 
 @template
 def take_imu_samples(
-    state: LoopState, setup: Setup, slots: AnySlot, linear: Any, log: Records[ImuSample]
+    state: LoopState, setup: Setup, slots: AnySlot, linear: Any, log: Records[ImuSample], d: int
 ) -> bool:
-    """Hand IMU samples that have arrived to the estimator; whether there was one."""
+    """Hand samples of the ``d``-th IMU that have arrived to the estimator; whether it took one."""
     arrived = False
     while deliver(slots, state.stamp_ns, log):
-        arrived, sample, covariance = True, slots[0].sample, slots[0].stated[:18]
+        sample, covariance = slots[0].sample, slots[0].stated[:18]
         if linear.shape[0] > 0:
-            gps_ins_offer(linear, IMU, sample.stamp_ns, sample.values, covariance)
+            gps_ins_offer(linear, IMU + d, sample.stamp_ns, sample.values, covariance)
         else:
-            verdict = accept(state.line, IMU, sample.stamp_ns, sample.values, covariance)
-            if verdict == OK or verdict == GAP or verdict == CLOCK_JUMP:
+            verdict = accept(state.line, IMU + d, sample.stamp_ns, sample.values, covariance)
+            taken = verdict == OK or verdict == GAP or verdict == CLOCK_JUMP
+            if taken and state.line[0].vote.used == d:
                 take_standing(state, setup, sample)
+        arrived |= d == 0 or state.line[0].vote.used == d
     return arrived
 
 
@@ -546,7 +548,10 @@ def answer(
     if setup.outside == ALL_OUTSIDE:
         take_nothing(state, i, devices, linear, samples)
     else:
-        arrived = take_imu_samples(state, setup, devices[0][i, :1], linear, samples[0][i, 0])
+        for back in range(devices[0].shape[1]):
+            d = devices[0].shape[1] - 1 - back  # the first one last: with it the filter is taken on
+            slots, kept = devices[0][i, d : d + 1], samples[0][i, d]
+            arrived |= take_imu_samples(state, setup, slots, linear, kept, d)
         take_others(state, i, devices, linear, samples)
         if linear.shape[0] == 0:
             run_events(state.line[0])

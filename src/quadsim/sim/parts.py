@@ -23,7 +23,7 @@ from quadsim.estimation.eskf.input_validation import offer
 from quadsim.estimation.eskf.layout import EXTERNAL_POSITION, GNSS_POSITION, GNSS_VELOCITY
 from quadsim.estimation.own import OwnEstimator
 from quadsim.geometry.rotation import from_euler
-from quadsim.sensors import SENSORS
+from quadsim.sensors import SECOND, SENSORS
 from quadsim.sensors.error_terms import due
 from quadsim.sensors.model import Readings
 from quadsim.sim.flight_view import Attitude, FlightView, Rates, ViewedLoop
@@ -178,7 +178,11 @@ class OwnParts:
         self._motors = states["pending"][0, int(setups["delay"][0])]
         self._log_count, self._log = states["log_count"], self._vehicles.logs[self._index]
         self._readings = [
-            (Readings(SENSORS[kind], samples, slot["stated"]), slots["count"][d : d + 1])
+            (
+                Readings(SENSORS[kind], samples, slot["stated"]),
+                slots["count"][d : d + 1],
+                SECOND * d,
+            )
             for kind, slots in self._loop.devices.items()
             for d, (slot, samples) in enumerate(
                 zip(slots, self._vehicles.samples[kind][self._index], strict=True)
@@ -249,13 +253,13 @@ class OwnParts:
     def _run_estimator(self, now_ns: int) -> None:
         """Hand over what has arrived, and write what is known now."""
         estimator = cast(OwnEstimator, self._estimator)
-        for k, (readings, counts) in enumerate(self._readings):
+        for k, (readings, counts, second) in enumerate(self._readings):
             count, before = counts.item(), self._taken[k]
             if count != before:
                 self._taken[k] = count
                 for i in range(before if before < count else 0, count):
-                    for message in readings.at(i):
-                        estimator.take(*message)
+                    for kind, stamp_ns, values in readings.at(i):
+                        estimator.take(kind + second, stamp_ns, values)
         estimator.read()
         flown = self._estimate if self._loop.use_truth else self._odometry
         if estimator.running:

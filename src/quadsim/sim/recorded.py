@@ -121,7 +121,7 @@ class RecordedLoop(ClosedLoop):
         latency, never before an older one (:func:`quadsim.sensors.slot.send`).
         """
         params = self.scenario.sensors[kind]
-        period_ns, imu_ns = int(self.devices[kind]["period_ns"][0]), self._imu_period_ns
+        period_ns, imu_ns = round(1e9 / params.rate_hz), self._imu_period_ns
         stamp_ns = self.samples(kind)["stamp_ns"]
         # a jitter is less than half a period, so the nearest time of sampling is the right one
         near = stamp_ns[:, None] // period_ns + np.array([0, 1])

@@ -27,7 +27,7 @@ from quadsim.mission.script import Command, commands_from
 from quadsim.mission.swarms import missions_of
 from quadsim.mission.trajectories.limits import check_trajectories
 from quadsim.mission.waypoint import ReturnHome
-from quadsim.sensors import SCANNERS, SENSORS, TABLE
+from quadsim.sensors import SCANNERS, topics_of
 from quadsim.sensors.devices import check_faults, load_suite
 from quadsim.sensors.error_terms import SensorParams
 from quadsim.sensors.faults import FaultParams
@@ -184,7 +184,7 @@ class Scenario:
         name: of its file.
         file: the keys as written, with what was overridden.
         vehicle: what flies.
-        sensors: kind of sensor to its parameters.
+        sensors: kind of sensor to its parameters; the second of two is ``imu_1``.
         estimator: parameters of the estimator.
         autopilot: parameters of autopilot and mixer.
         items: the mission.
@@ -221,7 +221,7 @@ class Scenario:
     @property
     def devices(self) -> dict[str, SensorParams]:
         """What the vehicle carries that publishes: sensors, and what scans."""
-        published = {kind: params for kind, params in self.sensors.items() if TABLE[kind].topics}
+        published = {name: params for name, params in self.sensors.items() if topics_of(name)}
         return {**published, **self.scanners}
 
     @property
@@ -455,7 +455,7 @@ def read_scenario(
     file = files_beside(path, from_mapping(ScenarioFile, content, where, LISTS))
     file, notes = _in_world(file, set(given_keys(content)), library)
     devices = load_suite(file.sensors, read=library.yaml, changes=changed["sensors"])
-    sensors = {kind: params for kind, params in devices.items() if kind in SENSORS}
+    sensors = {name: params for name, params in devices.items() if name not in SCANNERS}
     (vehicle, _), (estimator, given), (autopilot, _) = (
         _load(cls, f"{kind}s", getattr(file, kind), changed[kind], library)
         for kind, cls in _FILES.items()

@@ -33,7 +33,8 @@ from quadsim.mission.items import Item, items_from, name_of
 from quadsim.mission.script import commands_from
 from quadsim.mission.trajectories.items import TimedFollow
 from quadsim.mission.trajectories.timed import TrajectoryPoint
-from quadsim.sensors import KINDS, SCANNERS, SENSORS
+from quadsim.sensors import KINDS, SCANNERS
+from quadsim.sensors import kind_of as sensor_kind_of
 from quadsim.sim.criterion import criteria_from
 from quadsim.sim.scenario import Scenario, ScenarioFile, check_scenario, faults_from
 from quadsim.vehicle.disturbances import disturbances_from, kind_of
@@ -139,15 +140,15 @@ def scenario_from_text(text: str, where: str) -> tuple[Scenario, list[str]]:
 
     file = part(ScenarioFile, "scenario", content["scenario"])
     devices = {
-        kind: part(KINDS[kind], f"sensors: {kind}", values)
+        kind: part(KINDS[sensor_kind_of(kind)], f"sensors: {kind}", values)
         for kind, values in content["sensors"].items()
-        if kind in KINDS
+        if sensor_kind_of(kind) in KINDS
     }
     scenario = Scenario(
         name=str(content["name"]),
         file=file,
         vehicle=part(VehicleParams, "vehicle", content["vehicle"]),
-        sensors={kind: params for kind, params in devices.items() if kind in SENSORS},
+        sensors={kind: params for kind, params in devices.items() if kind not in SCANNERS},
         estimator=part(EstimatorParams, "estimator", content["estimator"]),
         autopilot=part(AutopilotParams, "autopilot", content["autopilot"]),
         items=tuple(

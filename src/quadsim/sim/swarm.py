@@ -24,6 +24,7 @@ from quadsim.estimation.eskf.alignment import KNOWN_WHITE
 from quadsim.estimation.eskf.measurement_buffer import new_timeline
 from quadsim.geometry.linear import lengths
 from quadsim.mission.formations import Gather
+from quadsim.sensors import kind_of
 from quadsim.sim.beginning import begin_estimate
 from quadsim.sim.closed_loop import LOG_HZ, REST_TICKS, TICK_HZ, ClosedLoop, Progress, vehicle_names
 from quadsim.sim.log import OK, Event, FlightLog
@@ -241,7 +242,10 @@ class Swarm:
 
     def published(self, kind: str) -> tuple[NDArray[np.intp], NDArray[np.record]]:
         """What a kind of sensor has published: (M,) whose, and (M,) samples, vehicle by vehicle."""
-        rows, counts = self.vehicles.samples[kind][:, :1], self._counts[kind][:, :1]
+        of_kind = kind_of(kind)
+        device = slice(int(of_kind != kind), int(of_kind != kind) + 1)
+        rows = self.vehicles.samples[of_kind][:, device]
+        counts = self._counts[of_kind][:, device]
         return self._of_each(rows.reshape(len(rows), -1), counts.sum(axis=1))
 
     @staticmethod

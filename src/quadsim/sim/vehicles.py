@@ -22,7 +22,7 @@ from quadsim.control.position import new_position_control
 from quadsim.estimation.eskf.alignment import KNOWN_WHITE
 from quadsim.estimation.eskf.measurement_buffer import TIMELINE, new_timeline
 from quadsim.estimation.eskf.parameters import LINEAR
-from quadsim.sensors import SENSORS
+from quadsim.sensors import SECOND, SENSORS
 from quadsim.sensors.error_terms import SensorParams
 from quadsim.sensors.model import SensorModel, period_ns, start_slot
 from quadsim.sim.beginning import begin_estimate, begin_motion, begin_on_truth
@@ -60,7 +60,7 @@ class WhiteNoise:
     """Standard normal numbers of N vehicles: of each stream row for row, as a node draws them.
 
     Args:
-        kinds: of each kind the M devices of each vehicle; those of a kind have one rate.
+        kinds: of each kind the M devices of each vehicle; all vehicles have the same.
 
     Attributes:
         sources: those that were given.
@@ -75,7 +75,8 @@ class WhiteNoise:
         self._drawn_ns = 0
         self._sources: list[tuple[NoiseSource, Words, NDArray[np.float64], NDArray[np.int64]]] = []
         for vehicles in kinds:
-            every_ns, width = next(((of.period_ns, of.width) for of in vehicles[0]), (BLOCK_NS, 0))
+            every_ns = min((of.period_ns for of in vehicles[0]), default=BLOCK_NS)
+            width = vehicles[0][0].width if vehicles[0] else 0
             shape = len(vehicles), len(vehicles[0])
             white = np.zeros((*shape, BLOCK_NS // every_ns + 2, width))
             used = np.zeros(shape, np.int64)
@@ -191,7 +192,7 @@ class Vehicles:
         for kind, model in SENSORS.items():
             carried = self._carried(model)
             keeps = carried and (kind in KEPT or keep_samples)
-            room = math.ceil(seconds * carried[0].rate_hz) + 2 if keeps else 0
+            room = math.ceil(seconds * max(each.rate_hz for each in carried)) + 2 if keeps else 0
             self.devices[kind] = np.zeros((count, len(carried)), dtype_of(model.slot))
             self.samples[kind] = np.zeros((count, len(carried), room), model.sample)
         self.states: NDArray[np.record] = np.zeros(count, STATE)
@@ -240,9 +241,12 @@ class Vehicles:
 
     def _carried(self, model: SensorModel) -> list[SensorParams]:
         """Devices of a kind on each vehicle that somebody has a use for."""
-        params = self.scenario.sensors.get(model.name)
-        used = model.only_for in ("", self.scenario.estimator.filter)
-        return [params] if params is not None and used else []
+        names = (model.name, model.name + SECOND) if self._uses(model) else ()
+        sensors = self.scenario.sensors
+        return [sensors[name] for name in names if name in sensors]
+
+    def _uses(self, model: SensorModel) -> bool:
+        return model.only_for in ("", self.scenario.estimator.filter)
 
     def _start(
         self, i: int, name: str, pose: tuple[float, float, float]
@@ -261,7 +265,7 @@ class Vehicles:
         state["truth"][0]["q_WB"] = q_WB
         sources = [
             [
-                self._switch_on(i, name, model, self.devices[kind][i, d : d + 1], params)
+                self._switch_on(i, d, name, model, self.devices[kind][i, d : d + 1], params)
                 for d, params in enumerate(self._carried(model))
             ]
             for kind, model in SENSORS.items()
@@ -295,14 +299,16 @@ class Vehicles:
     def _switch_on(
         self,
         i: int,
+        d: int,
         name: str,
         model: SensorModel,
         slots: NDArray[np.record],
         params: SensorParams,
     ) -> NoiseSource:
         """Switch a device of a vehicle on; where its noise comes from."""
-        generator = stream(self.scenario.file.seed, name, model.name)
-        faults = self.scenario.faults.get(model.name, ())
+        device = model.name + SECOND * d
+        generator = stream(self.scenario.file.seed, name, device)
+        faults = self.scenario.faults.get(device, ())
         start_slot(slots, model, params, generator, faults)
         slots["stated"] = model.stated_covariance(params, self.scenario.environment)
         slots["previous"] = self.states[i]["truth"]

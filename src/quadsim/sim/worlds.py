@@ -354,18 +354,20 @@ def draw_beginnings(given: Any, which: NDArray[np.int64]) -> None:
         draw_beginning(*given, which[m])  # type: ignore[call-arg]
 
 
-def _copied(dtype: np.dtype[Any], start: int = 0) -> list[tuple[int, int]]:
-    """First and last byte of each field of a record, but for what is in rings."""
+def _copied(
+    dtype: np.dtype[Any], left: tuple[str, ...] = _RINGS, start: int = 0
+) -> list[tuple[int, int]]:
+    """First and last byte of each field of a record, but for some."""
     found: list[tuple[int, int]] = []
     for name, (kind, offset, *_) in (dtype.fields or {}).items():
         base, shape = kind.base, kind.shape
-        if name in _RINGS:
+        if name in left:
             continue
         if base.names is None:
             found.append((start + offset, start + offset + kind.itemsize))
             continue
         for k in range(int(np.prod(shape, dtype=int))):
-            found += _copied(base, start + offset + k * base.itemsize)
+            found += _copied(base, left, start + offset + k * base.itemsize)
     return found
 
 
@@ -374,10 +376,16 @@ def words_in(records: NDArray[np.record]) -> Words:
     return records.view(np.uint64).reshape(len(records), -1)
 
 
-def word_places(dtype: np.dtype[Any], count: int) -> NDArray[np.int64]:
-    """Places, in 64-bit words, of what is copied of so many where a vehicle begins anew."""
+def word_places(dtype: np.dtype[Any], count: int, votes: bool = True) -> NDArray[np.int64]:
+    """Places, in 64-bit words, of what is copied of so many where a vehicle begins anew.
+
+    Args:
+        dtype: of the records.
+        count: of each vehicle.
+        votes: whether it has two of a kind; else what compares them stays empty.
+    """
     marked = np.zeros(dtype.itemsize, bool)
-    for first, last in _copied(dtype):
+    for first, last in _copied(dtype, _RINGS if votes else (*_RINGS, "vote")):
         marked[first:last] = True
     return np.flatnonzero(np.tile(marked.reshape(-1, 8).any(axis=1), count))
 
@@ -405,7 +413,7 @@ class Units:
                 self.devices, self.samples, self.linear = one.devices, one.samples, one.linear
                 counts = (1, *(devices.shape[1] for devices in one.devices.values()))
                 self.places = tuple(
-                    word_places(each.dtype, count)
+                    word_places(each.dtype, count, scenario.estimator.second.imu)
                     for each, count in zip(records, counts, strict=True)
                 )
             if any(
@@ -418,7 +426,7 @@ class Units:
             )
             self.setups[u] = one.setups[0]
             sources = [vehicles[0] for vehicles in one.noise.sources]
-            periods.append([each[0].period_ns if each else 0 for each in sources])
+            periods.append([min((of.period_ns for of in each), default=0) for each in sources])
             widths.append([each[0].width if each else 0 for each in sources])
         self.content = tuple(np.array(part) for part in zip(*contents, strict=True))
         self.setups["log_period_ns"] = 0

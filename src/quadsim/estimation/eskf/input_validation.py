@@ -30,6 +30,7 @@ from quadsim.estimation.eskf.measurement_buffer import (
     GAP,
     HORIZON_NS,
     IMU,
+    IMU_1,
     NEVER_NS,
     NOT_FINITE,
     OK,
@@ -53,6 +54,7 @@ from quadsim.estimation.eskf.repetition import (
     watch_source,
 )
 from quadsim.estimation.eskf.standing import STILL_FORCE_MPS2, STILL_RATE_RADPS
+from quadsim.estimation.eskf.voted_imu import change_imu, sample_to_take, take_voter
 from quadsim.geometry.rotation import quat, unrotate
 from quadsim.geometry.vector import add, norm, scale, vec3
 
@@ -196,6 +198,28 @@ def accept_imu(line: Buffer, stamp_ns: int, values: Array, covariance: Array) ->
 
 
 @kernel
+def accept_voted(line: Buffer, kind: int, stamp_ns: int, values: Array, covariance: Array) -> int:
+    """Take a sample of one of two IMUs; that of the one which is used goes onto the timeline."""
+    vote, k = line.vote, kind - IMU
+    line.received[IMU_1] += k
+    sound = all_finite(values) and all_finite(covariance)
+    if sound and within(values[:3], LARGEST_FORCE) and within(values[3:], LARGEST_RATE):
+        take_voter(line, k, stamp_ns, values, covariance)
+        change_imu(line)
+    elif k == 1:
+        line.verdicts[IMU_1, OUT_OF_RANGE if sound else NOT_FINITE] += 1
+        return OUT_OF_RANGE if sound else NOT_FINITE
+    if k != vote.used:
+        return OK
+    if k == 1:
+        if stamp_ns <= line.newest_imu_ns:  # the filter has it from the other, or from before
+            return OK
+        sample_to_take(vote)
+        return accept_imu(line, stamp_ns, vote.given[:6], vote.given[6:])
+    return accept_imu(line, stamp_ns, values, covariance)
+
+
+@kernel
 def judge_measurement(
     line: Buffer, kind: int, stamp_ns: int, values: Array, variance: Array
 ) -> int:
@@ -253,7 +277,7 @@ def stated_delay_s(delay: DelayParams, kind: int) -> float:
     elif kind == EXTERNAL_ODOMETRY or kind == EXTERNAL_VELOCITY:
         result = delay.odometry_s
     else:
-        result = delay.imu_s if kind == IMU else 0.0
+        result = delay.imu_s if kind >= IMU else 0.0
     return float(result)
 
 
@@ -329,7 +353,7 @@ def accept(
 
     Args:
         lines: (1,) TIMELINE; an array, for Numba takes a record from Python twenty times slower.
-        kind: one of the layout's sensors, or IMU.
+        kind: one of the layout's sensors, IMU, or IMU_1.
         stamp_ns: what its stamp states; the parameters' delay is taken off. The end of an IMU
             sample's interval.
         values: (6,) of the IMU, m/s^2 and rad/s; (3,), of an optical flow rad, rad, s; or (1,) of
@@ -343,8 +367,10 @@ def accept(
     """
     line = lines[0]
     stamp_ns -= round(1e9 * stated_delay_s(line.params.delay, kind))
-    if kind == IMU:
-        return accept_imu(line, stamp_ns, values, covariance)
+    if kind >= IMU:
+        if line.vote.on == 1:
+            return accept_voted(line, kind, stamp_ns, values, covariance)
+        return accept_imu(line, stamp_ns, values, covariance) if kind == IMU else OK
     if kind == RANGE and math.isinf(values[0]):
         return OK
     width = 1 if covariance.size == 1 else (7 if covariance.size == 36 else 4)

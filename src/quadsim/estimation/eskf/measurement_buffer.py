@@ -19,6 +19,7 @@ from quadsim.estimation.eskf.alignment import new_eskf
 from quadsim.estimation.eskf.layout import SENSORS, DirectState, Eskf
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.eskf.repetition import SOURCES, Source
+from quadsim.estimation.eskf.voting import Vote, new_vote
 
 #: Before every stamp.
 NEVER_NS = -(1 << 62)
@@ -33,9 +34,9 @@ CAPACITY = 4096
 #: So many processed events are stored before those out of reach are dropped.
 DROP_FROM = 1024
 
-#: Kind of an event: a sensor of the layout, or this.
-IMU = len(SENSORS)
-KINDS = (*SENSORS, "imu")
+#: Kind of an event: a sensor of the layout, or this; kind of a message of the second IMU of two.
+IMU, IMU_1 = len(SENSORS), len(SENSORS) + 1
+KINDS = (*SENSORS, "imu", "imu_1")
 
 #: What input validation reports about a message; all but the first are counted. GAP is not refused,
 #: nor is the time of an IMU sample of which a part is UNCHANGED.
@@ -125,6 +126,7 @@ class Buffer(Record):
     frozen: int  # of them, as bits
     moved: int  # whether the IMU has felt a motion
     stood_ns: int  # when somebody last stated that the vehicle stands
+    vote: Vote  # of two IMUs
     snapshot_first: int  # a ring
     snapshot_count: int
     snapshots: Annotated[Records[Eskf], SNAPSHOTS]
@@ -247,6 +249,7 @@ def new_timeline(params: EstimatorParams, blind: bool = False) -> NDArray[np.rec
     line["params"] = pack(params)
     line["state"] = new_eskf(line["params"])
     line["blind"] = int(blind)
+    new_vote(line["vote"], params)
     line["motion"]["q_WB"][0] = line["motion"]["q_WS"][0] = 1.0
     line["newest_imu_ns"] = line["stood_ns"] = NEVER_NS
     return lines

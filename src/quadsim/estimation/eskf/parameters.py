@@ -92,6 +92,21 @@ class MountingParams:
 
 
 @dataclass(frozen=True)
+class SecondParams:
+    """The second of two of a kind, in the axes of ``base_link``."""
+
+    imu: Annotated[bool, Spec("there is a second IMU, on imu_1/data_raw")] = False
+    imu_position_B_m: Annotated[Vec3, Spec("of the second IMU", "m", ge=-10.0, le=10.0)] = (
+        0.0,
+        0.0,
+        0.0,
+    )
+    imu_roll_pitch_yaw_deg: Annotated[
+        Vec3, Spec("attitude of the second IMU's axes", "deg", ge=-180.0, le=180.0)
+    ] = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
 class DelayParams:
     """How much later than its measurement a message is stamped."""
 
@@ -329,6 +344,7 @@ class EstimatorParams:
         bool, Spec("the ground is flat and free: what the rangefinder sees is that height")
     ] = True
     mount: MountingParams = field(default_factory=MountingParams)
+    second: SecondParams = field(default_factory=SecondParams)
     delay: DelayParams = field(default_factory=DelayParams)
     noise: NoiseParams = field(default_factory=NoiseParams)
     fusion: FusionParams = field(default_factory=FusionParams)

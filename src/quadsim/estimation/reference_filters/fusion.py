@@ -235,7 +235,7 @@ def on_arrival(
     if line.newest < 0:
         return verdict
     event = line.events[line.newest]
-    if kind == IMU:
+    if kind >= IMU:
         if verdict == CLOCK_JUMP:
             restart_direct(line, REASON_NONE)
         dt_s = reach_sample(line, event)

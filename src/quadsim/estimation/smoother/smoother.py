@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from quadsim.estimation.eskf.measurement_buffer import (
     VERDICTS,
     new_timeline,
 )
-from quadsim.estimation.eskf.parameters import EstimatorParams
+from quadsim.estimation.eskf.parameters import EstimatorParams, SecondParams
 from quadsim.estimation.interface import TAKEN, ErrorStateEkf, Estimator
 from quadsim.estimation.smoother.backward import (
     ADJOINT,
@@ -109,6 +109,14 @@ class Smoother(ErrorStateEkf):
         self._sections = [_Section()]
         self._newest_ns = NEVER_NS
         self._backward_in_row = 0
+
+    def _own(self, params: EstimatorParams) -> EstimatorParams:
+        """Of two IMUs the first."""
+        return replace(params, second=SecondParams())
+
+    def imu_1(self, stamp_ns: int, *sample: ArrayLike) -> str:
+        """Leave the second of two IMUs alone."""
+        return VERDICTS[OK]
 
     def reset(self) -> None:
         """Forget all."""

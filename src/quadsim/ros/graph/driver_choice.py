@@ -16,11 +16,11 @@ from quadsim.drivers.driver import Driver, load_driver
 from quadsim.ros.graph.options import SIM
 from quadsim.ros.graph.vehicles import frame_prefix
 from quadsim.ros.runtime.packages import is_installed, lost
-from quadsim.sensors import PUBLISHING, SCANNERS, TABLE
+from quadsim.sensors import PUBLISHING, SCANNERS, SECONDS, topics_of
 
 #: Executables whose topics a driver can give, and those topics; of a scanner's one is enough.
 GIVEN_BY: Mapping[str, tuple[str, ...]] = {
-    **{kind: tuple(topic.name for topic in TABLE[kind].topics) for kind in PUBLISHING},
+    **{kind: tuple(topic.name for topic in topics_of(kind)) for kind in (*PUBLISHING, *SECONDS)},
     "estimator": ("odometry/filtered",),
 }
 #: What our nodes publish in addition to those that a driver file could name too.
@@ -33,7 +33,7 @@ ALSO_BY: Mapping[str, tuple[str, ...]] = {
 #: among them, as a driver's vehicle has one.
 SOFTWARE = ("estimator", "autopilot")
 #: What a real device or another program may stand in for.
-REPLACEABLE = (*PUBLISHING, "estimator", "autopilot", "mixer", "dynamics")
+REPLACEABLE = (*PUBLISHING, *SECONDS, "estimator", "autopilot", "mixer", "dynamics")
 #: Forms of a pose from outside, and the estimator's parameter ``external_pose_type`` for them.
 EXTERNAL = {
     "external/pose_stamped": "pose",

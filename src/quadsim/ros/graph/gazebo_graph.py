@@ -30,6 +30,7 @@ from quadsim.ros.gazebo.figures import figures_of
 from quadsim.ros.graph.graph import NodeSpec, SimLaunch, prefixed
 from quadsim.ros.graph.vehicles import frame_prefix, vehicle_namespaces
 from quadsim.ros.runtime import topics
+from quadsim.sensors import SECONDS
 from quadsim.sim.scenario import Scenario, ScenarioFile
 from quadsim.vehicle.start import standing_pose
 from quadsim.world.sdf.world_file import load_world
@@ -205,6 +206,7 @@ def refuse_what_gazebo_lacks(scenario: Scenario, options: GazeboLaunch) -> None:
         "tether": scenario.vehicle.tether.length_m > 0.0,
         "environment.wind": file.environment.wind != usual.environment.wind
         or any(file.environment.wind_W_mps),
+        **{f"sensors: {name}": name in scenario.devices for name in SECONDS},
         "faults": any(scenario.faults.get(kind) for kind in options.lent),
     }
     ground = {

@@ -23,6 +23,7 @@ from quadsim.ros.graph.options import Arm, GraphOptions, Record, ScenarioOptions
 from quadsim.ros.graph.vehicles import vehicle_namespaces
 from quadsim.ros.parts.sampling import sampling_text
 from quadsim.ros.runtime import topics
+from quadsim.sensors import kind_of
 from quadsim.sensors.devices import needs_of
 from quadsim.sensors.error_terms import SensorParams
 from quadsim.sensors.faults import faults_to_text
@@ -83,7 +84,7 @@ def _scene(scenario: Scenario) -> dict[str, Any]:
 
 def _seldom(scenario: Scenario) -> dict[str, SensorParams]:
     """Sensors that need few truths."""
-    return {kind: p for kind, p in scenario.devices.items() if kind not in ALL_TRUTHS}
+    return {name: p for name, p in scenario.devices.items() if kind_of(name) not in ALL_TRUTHS}
 
 
 def _dynamics(scenario: Scenario) -> dict[str, Any]:
@@ -127,6 +128,8 @@ def said_of(scenario: Scenario) -> dict[str, dict[str, Any]]:
             **prefixed(params),
             "faults": faults_to_text(faults) if faults else "",
         }
+        if kind != kind_of(kind):
+            by_node[kind]["second"] = True
         if "scene" in needs_of(kind, params):
             by_node[kind] |= _scene(scenario)
     by_node["estimator"] = {
@@ -242,10 +245,14 @@ def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[No
     sampled = _sampled(scenario, drivers)
 
     def spec(executable: str, namespace: str, parameters: Mapping[str, Any]) -> NodeSpec:
-        remappings = (*options.remappings.get(executable, ()), *taken, *sampled.get(executable, ()))
+        name = executable
+        remappings = (*options.remappings.get(name, ()), *taken, *sampled.get(name, ()))
         # an empty list cannot be passed
-        given = {name: value for name, value in parameters.items() if value != []}
-        return NodeSpec(executable, namespace, given, remappings)
+        given = {key: value for key, value in parameters.items() if value != []}
+        executable = kind_of(name)
+        return NodeSpec(
+            executable, namespace, given, remappings, "" if name == executable else name
+        )
 
     source = source_of(scenario)
     chosen = _chosen(scenario, options, drivers)
@@ -268,7 +275,7 @@ def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[No
         nodes += [
             spec(executable, namespace, dict(given)) for executable, given in parameters.items()
         ]
-    nodes = [node for node in nodes if node.executable in drivers.nodes]
+    nodes = [node for node in nodes if (node.name or node.executable) in drivers.nodes]
     nodes += [
         NodeSpec("driver", namespace, given) for namespace, (_, given) in around.items() if given
     ]
@@ -281,7 +288,7 @@ def recorder_parameters(
     scenario: Scenario, options: GraphOptions, nodes: Sequence[NodeSpec]
 ) -> dict[str, Any]:
     """Parameters of the recorder of a graph of some nodes."""
-    executables = sorted({node.executable for node in nodes} | {"recorder"})
+    executables = sorted({node.name or node.executable for node in nodes} | {"recorder"})
     return {
         "output": options.bag,
         **flatten(options.recording),

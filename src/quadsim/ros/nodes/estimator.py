@@ -26,6 +26,7 @@ from quadsim.estimation.interface import (
 )
 from quadsim.estimation.odom_frame import OdomFrame
 from quadsim.estimation.own import OwnEstimator
+from quadsim.estimation.voting_words import vote_changes
 from quadsim.geometry.geodesy import Datum
 from quadsim.mission.flight.states import FLYING
 from quadsim.ros.messages.cdr import MessageError, Reader, stamp_ns_of, stamp_of
@@ -70,7 +71,13 @@ def mounts_of(params: EstimatorParams) -> Mounts:
     mount = params.mount
     roll, pitch, yaw = map(math.radians, mount.imu_roll_pitch_yaw_deg)
     flow_roll, flow_pitch, flow_yaw = map(math.radians, mount.flow_roll_pitch_yaw_deg)
+    second: Mounts = {}
+    if params.second.imu:
+        angles = params.second.imu_roll_pitch_yaw_deg
+        turned = (math.radians(angles[0]), math.radians(angles[1]), math.radians(angles[2]))
+        second = {"imu_1_link": (params.second.imu_position_B_m, turned)}
     return {
+        **second,
         "imu_link": (mount.imu_position_B_m, (roll, pitch, yaw)),
         "gps_link": (mount.antenna_position_B_m, (0.0, 0.0, 0.0)),
         "range_link": (mount.rangefinder_position_B_m, (0.0, math.pi / 2, 0.0)),
@@ -127,6 +134,7 @@ class EstimatorNode(QuadsimNode):
         self.when_time_goes_back(self._on_time_back, ANEW)
         self._watch = ImuWatch(node_params.imu_timeout_s, self.simulated)
         self._trouble, self._frozen = "", 0
+        self._left_out: dict[str, str] = {}
         self.wall_timer(WATCH_PERIOD_S, self._look)
 
     def _make_beside(
@@ -180,6 +188,10 @@ class EstimatorNode(QuadsimNode):
         self._imu_reader = Reader(topics.IMU_RAW.type_name)
         self._imu_check = self._check(topics.IMU_RAW, "imu", frames.imu)
         self.listen(topics.IMU_RAW, self._on_imu, needed=True)
+        if self.filter.params.second.imu:
+            self._imu_1_reader = Reader(topics.IMU_RAW_1.type_name)
+            self._imu_1_check = self._check(topics.IMU_RAW_1, "imu_1", frames.imu_1)
+            self.listen(topics.IMU_RAW_1, self._on_imu_1, needed=True)
         gnss_velocity = self._check(
             topics.GPS_VELOCITY, "gnss_velocity", frames.gnss_velocity, world=True
         )
@@ -270,7 +282,7 @@ class EstimatorNode(QuadsimNode):
         for estimator in (*self._beside.values(), self._own):
             if estimator is not None:
                 self._hand_over(estimator, "imu", stamp_ns, *sample)
-        if verdict not in TAKEN:
+        if verdict not in TAKEN or self.filter.flies_on_second:
             return
         self._last_ns = max(self._last_ns, stamp_ns)
         if verdict == "clock_jump":
@@ -285,6 +297,21 @@ class EstimatorNode(QuadsimNode):
             self._blind.imu(stamp_ns, *sample)
         if self._flown.running:
             self._publish(stamp_ns, view)
+
+    def _on_imu_1(self, payload: bytes) -> None:
+        """Take a sample of the second IMU, and publish where the filter flies on that."""
+        stamp_ns = stamp_of(payload)
+        if not self._resets.settled(stamp_ns):
+            return
+        view = self._imu_1_reader.read(payload)
+        self._imu_1_check.check_reader(self._imu_1_reader)
+        before_ns = int(self.filter.state["imu_stamp_ns"])
+        self._tell("imu_1", stamp_ns, *(view[name].copy() for name in IMU_FIELDS))
+        new_ns = int(self.filter.state["imu_stamp_ns"])
+        if new_ns > before_ns and self.filter.running and self._own is None:
+            self._received += 1
+            self._stamp_ns = self._last_ns = new_ns
+            self._publish(new_ns, view)
 
     def _assume(self, f_covariance: Any) -> None:
         """Assume what is not known, as soon as enough was heard and while the filter aligns."""
@@ -473,6 +500,13 @@ class EstimatorNode(QuadsimNode):
 
     def _look(self) -> None:
         """Look after the IMU and after sensors that repeat; what changes is reported at once."""
+        left_out = self.filter.left_out()
+        changes, self._left_out = vote_changes(self._left_out, left_out), left_out
+        for level, name, words in changes:
+            self.get_logger().warning(f"{name}: {words}")
+            self.events.publish(make_event(self._stamp_ns, level, name, words))
+        if changes:
+            self.report()
         frozen = int(self.filter.lines["frozen"][0])
         if frozen != self._frozen:
             begun = repeating_sensors(frozen & ~self._frozen)

@@ -56,6 +56,8 @@ def judge_estimate(
         found.append((LEVELS.get(status, ERROR), words))
     if values.get("gnss_time_counts"):
         found.append((WARN, late_words(float(values["gnss_time_s"]))))
+    if values.get("left_out"):
+        found.append((WARN, f"left out: {values['left_out']}"))
     if values["axes"]:
         found.append((ERROR, str(values["axes"])))
     if frames:

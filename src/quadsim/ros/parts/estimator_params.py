@@ -37,6 +37,7 @@ class FrameParams:
     """Frames that messages must be in; with several vehicles a name without / gets the prefix."""
 
     imu: Annotated[str, Spec("of imu/data_raw")] = "imu_link"
+    imu_1: Annotated[str, Spec("of imu_1/data_raw")] = "imu_1_link"
     magnetic_field: Annotated[str, Spec("of imu/mag")] = "imu_link"
     gnss_velocity: Annotated[str, Spec("of gps/vel; always without the prefix")] = "map"
     range: Annotated[str, Spec("of range/down")] = "range_link"

@@ -28,6 +28,7 @@ from quadsim.ros.runtime.params import (
 )
 from quadsim.ros.runtime.resets import Resets
 from quadsim.ros.runtime.topics import Topic
+from quadsim.sensors import SECOND
 from quadsim.sensors.device_file import read_device
 from quadsim.sensors.faults import FaultParams, fault_changes, faults_from_text
 from quadsim.world.environment import EnvironmentParams
@@ -68,18 +69,20 @@ class SensorKind:
         platform: makes what carries the sensor, see :mod:`quadsim.ros.parts.ray_sensor`; None is
             the simulated vehicle.
         health: what it reports of the last sample, apart from gaps.
+        twice: whether a vehicle may carry two.
     """
 
     name: str
     device: str
     params_type: type[Any]
     needs: Callable[[Any], frozenset[str]]
-    simulate: Callable[[Any, EnvironmentParams, int, str, Scene], Any]
+    simulate: Callable[..., Any]
     messages: Callable[[SensorNode], Messages]
     needed: bool = True
     fixed: tuple[str, ...] = ()
     platform: Callable[[SensorNode], Any] | None = None
     health: Callable[[SensorNode], Health] | None = None
+    twice: bool = False
 
     def make(self, context: Context, **kwargs: Any) -> SensorNode:
         """Make the node in a context; keyword arguments as of :class:`QuadsimNode`."""
@@ -112,6 +115,8 @@ class SensorNode(QuadsimNode):
         super().__init__(kind.name, **kwargs)
         device = declare_one(self, "device", kind.device, "a file of config/sensors, or a path")
         self._kind = kind
+        words = "the second of its kind on the vehicle"
+        self.second = kind.twice and declare_one(self, "second", False, words)
         read = partial(read_device, kind.name, kind.params_type, device)
         self.params: Any = declare(
             self, read(), when=lambda name: "" if name in kind.fixed else ON_RESET
@@ -158,7 +163,8 @@ class SensorNode(QuadsimNode):
         """The device with the node's parameters, but for those that change."""
         seed = changed.get("seed", value_of(self, "seed"))
         vehicle = self.get_namespace().strip("/")
-        return self._kind.simulate(params, environment, seed, vehicle, scene)
+        more = {"device": self._kind.name + SECOND} if self.second else {}
+        return self._kind.simulate(params, environment, seed, vehicle, scene, **more)
 
     def _set_faults(self, faults: Sequence[FaultParams]) -> None:
         """Take other faults; those that act end."""

@@ -9,7 +9,7 @@ from quadsim.ros.parts.ray_sensor import Carrier
 from quadsim.ros.parts.sensor import Health, Messages, SensorKind, SensorNode
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import entry_points
-from quadsim.sensors import TABLE, module_of
+from quadsim.sensors import SECOND, TABLE, TWICE, module_of
 from quadsim.sensors.model import SensorModel, SimulatedSensor
 from quadsim.wire.samples import SampleMessages
 
@@ -21,7 +21,9 @@ def kind_of(kind: str) -> SensorKind:
     def messages(node: SensorNode) -> Messages:
         return [
             (topics.SENSORS[topic.name], partial(_written, made))
-            for topic, made in model.outputs(node.params, node.environment, node.frame(""))
+            for topic, made in model.outputs(
+                node.params, node.environment, node.frame(""), kind + SECOND * node.second
+            )
         ]
 
     def health(node: SensorNode) -> Health:
@@ -38,6 +40,7 @@ def kind_of(kind: str) -> SensorKind:
         fixed=model.fixed,
         platform=Carrier if model.carried else None,
         health=health if model.health is not None else None,
+        twice=kind in TWICE,
     )
 
 

@@ -12,7 +12,7 @@ from rclpy.qos import QoSProfile
 
 from quadsim.base.errors import InputError
 from quadsim.ros.runtime import qos
-from quadsim.sensors import PUBLISHING, SCANNERS, TABLE
+from quadsim.sensors import PUBLISHING, SCANNERS, SECONDS, TABLE, topics_of
 
 
 @dataclass(frozen=True)
@@ -110,9 +110,10 @@ SENSORS = {
         if kind in SCANNERS
         else _sensor(topic.name, topic.type_name, kind)
     )
-    for kind, entry in TABLE.items()
-    for topic in entry.topics
+    for kind in (*TABLE, *SECONDS)
+    for topic in topics_of(kind)
 }
+IMU_RAW_1 = SENSORS["imu_1/data_raw"]
 IMU_RAW, SCAN, POINTS = SENSORS["imu/data_raw"], SENSORS["scan"], SENSORS["points"]
 VISUAL_ODOMETRY = SENSORS["odometry/visual"]
 IMU = _sensor("imu/data", "sensor_msgs/msg/Imu", "estimator")

@@ -14,7 +14,7 @@ from quadsim.ros.graph.vehicles import frame_prefix
 from quadsim.ros.messages.transforms import WorldTransforms
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.topics import Topic, full_name
-from quadsim.sensors import SENSORS, TABLE
+from quadsim.sensors import SENSORS, kind_of, topics_of
 from quadsim.sensors.error_terms import due
 from quadsim.sim.scenario import Scenario
 from quadsim.sim.swarm import Swarm
@@ -93,7 +93,7 @@ class SwarmOutputs:
         self._sensors = {
             kind: [
                 VehiclesTopic(node, namespaces, topics.SENSORS[topic.name])
-                for topic in TABLE[kind].topics
+                for topic in topics_of(kind)
             ]
             for kind in wanted
         }
@@ -109,7 +109,12 @@ class SwarmOutputs:
         for kind in self._sensors.keys() & scenario.sensors.keys():
             params, environment = scenario.sensors[kind], scenario.environment
             made = [
-                [messages for _, messages in SENSORS[kind].outputs(params, environment, prefix)]
+                [
+                    messages
+                    for _, messages in SENSORS[kind_of(kind)].outputs(
+                        params, environment, prefix, kind
+                    )
+                ]
                 for prefix in self._prefixes
             ]
             self._messages[kind] = made[0]
