@@ -36,6 +36,8 @@ class SqliteStorage:
         self._reader = Reader(path)
         try:
             self._reader.open()
+            if any(not (c.topic and c.msgtype) for c in self._reader.connections):
+                raise ValueError("a topic without a name or a type")
         except Exception as error:  # whatever readers of SQLite raise
             raise self._damaged(error) from None
         topics = [_stored(connection) for connection in self._reader.connections]

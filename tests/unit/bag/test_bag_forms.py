@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tracemalloc
 from collections.abc import Iterable
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
@@ -485,4 +486,15 @@ def test_damaged_database_is_refused_with_the_remedy(tmp_path, rows):
     content = database.read_bytes()
     database.write_bytes(content[: int(len(content) * 0.7)])
     with pytest.raises(InputError, match=r"not a readable bag .*\.recover"), open_bag(path):
+        pass
+    database.write_bytes(content)
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        words = "UPDATE sqlite_master SET sql = replace(sql, 'name TEXT NOT NULL', 'name TEXT')"
+        connection.execute(words)
+        connection.commit()
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("UPDATE topics SET name = NULL WHERE id = 1")
+        connection.commit()
+    with pytest.raises(InputError, match="a topic without a name"), open_bag(path):
         pass
