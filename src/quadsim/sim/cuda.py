@@ -1,9 +1,9 @@
 """Worlds on a GPU of NVIDIA, a thread for each, by the kernels that processors run.
 
 numba-cuda compiles the same functions. Every product and sum is rounded by itself, which NVIDIA's
-compiler fuses if it may, and no function of its mathematical library is in them but exact ones: the
-arithmetic is that of :class:`quadsim.sim.worlds.Worlds`. So is the randomness: each device of each
-vehicle has its own stream, begun by seed, episode and device.
+compiler fuses if it may. The arithmetic is that of :class:`quadsim.sim.worlds.Worlds`, but for the
+last bits of what is from a library on both, ``math.erfc`` and ``math.hypot``. So is the randomness:
+each device of each vehicle has its own stream, begun by seed, episode and device.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _adapt() -> None:
 
 
 @cache
-def _functions() -> dict[str, Callable[..., None]]:
+def functions() -> dict[str, Callable[..., None]]:
     """What a thread runs, for a world or a vehicle.
 
     Raises:
@@ -139,13 +139,13 @@ class CudaWorlds(Worlds):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        functions = _functions()
+        threads = functions()
         if not cuda.is_available():
             raise InputError("device: cuda: here is no GPU of NVIDIA with a driver; allowed: cpu")
         super().__init__(*args, **kwargs)
         if self.size != 1:
             raise InputError(f"vehicles: {self.size} in a world; allowed with device cuda: 1")
-        self._jitted = {name: cuda.jit(each) for name, each in functions.items()}
+        self._jitted = {name: cuda.jit(each) for name, each in threads.items()}
         self._twins: dict[int, Any] = {}
         for words, records in zip(self._content, (self.states, *self._flight.devices), strict=True):
             twin = self._twin(records).view(np.uint64)
@@ -215,21 +215,21 @@ class CudaWorlds(Worlds):
         return super().fault(i)
 
 
-def compile_ptx(name: str, given: Any, cc: tuple[int, int] = (9, 0)) -> str:
+def compile_ptx(
+    function: Callable[..., None], given: Any, which: NDArray[Any], cc: tuple[int, int] = (9, 0)
+) -> str:
     """The assembler of a kernel for a GPU, which need not be here.
 
     Args:
-        name: ``step``, ``begin`` or ``draw``.
-        given: what :class:`Worlds` hands to it.
+        function: of a thread, one of :func:`functions` or another, after a call of that.
+        given, which: arrays as those that it will be given.
         cc: compute capability of the GPU.
     """
-    functions = _functions()
     typeof = import_module("numba.cuda.typing.typeof").typeof
-    which = np.ones(1, bool if name == "step" else np.int64)
     signature = types.void(typeof(given), typeof(which))
 
     class Asked:
         compute_capability = cc
 
     with patch("numba.cuda.dispatcher.get_current_device", return_value=Asked):
-        return str(cuda.compile(functions[name], signature, device=False, abi="numba", cc=cc)[0])
+        return str(cuda.compile(function, signature, device=False, abi="numba", cc=cc)[0])
