@@ -69,20 +69,20 @@ def test_the_one_that_fails_is_named_in_half_a_second_and_nothing_steps(name, de
 
 
 def test_one_that_is_well_again_is_taken_back_and_can_take_over():
-    """The first is stuck for a second; 5 s later the second fails, and the first is flown on."""
+    """The first is stuck for a second; then the second fails, and the first is flown on."""
     scenario = load_scenario("hover", sensors="two_imus")
     faults = {
         "imu": (FaultParams("stuck", AT_S, 1.0),),
-        "imu_1": (FaultParams("dropout", AT_S + 5.0),),
+        "imu_1": (FaultParams("dropout", AT_S + 3.6),),
     }
     loop = RecordedLoop(replace(scenario, faults=faults), "quad")
-    loop.fly(ends=lambda loop: loop.stamp_ns >= (AT_S + 6.0) * 1e9)
+    loop.fly(ends=lambda loop: loop.stamp_ns >= (AT_S + 4.0) * 1e9)
     told = [
         (e.name, e.message.split(":")[0]) for e in loop.events if e.name in (LEFT_OUT, TAKEN_BACK)
     ]
     assert told == [(LEFT_OUT, "imu"), (TAKEN_BACK, "imu"), (LEFT_OUT, "imu_1")]
     back_s = next(e.stamp_ns for e in loop.events if e.name == TAKEN_BACK) * 1e-9
-    assert AT_S + 3.0 < back_s < AT_S + 4.0
+    assert AT_S + 3.0 < back_s < AT_S + 3.6
     assert loop.state["line"]["vote"]["used"][0] == 0
 
 
@@ -96,8 +96,8 @@ def test_two_that_are_well_fly_as_one_does():
     assert not left_out(two)
     assert two.digest() == one.digest()
     vote = two.state["line"]["vote"][0]
-    biases = two.samples("imu")["f_S"][3000:] - two.samples("imu_1")["f_S"][3000:][
-        :, [1, 0, 2]] * (-1.0, 1.0, 1.0)  # fmt: skip
+    first, second = (two.samples(name)["f_S"][3000:3490] for name in ("imu", "imu_1"))
+    biases = first - second[:, [1, 0, 2]] * (-1.0, 1.0, 1.0)  # turned by 90 deg
     np.testing.assert_allclose(vote["difference"][:3], biases.mean(axis=0), atol=0.03)
 
 
