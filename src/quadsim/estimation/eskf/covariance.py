@@ -233,7 +233,7 @@ def spread(state: Eskf, variance: float, n: int) -> None:
             compiler makes nothing else of them if it knows.
     """
     covariance, h, K, ph = state.covariance, state.h, state.K, state.ph
-    before, left = state.before, state.left
+    before, half = state.before, state.left
     for k in range(n):
         before[k] = ph[k]
         ph[k] = 0.0
@@ -243,12 +243,10 @@ def spread(state: Eskf, variance: float, n: int) -> None:
         if part != 0.0:
             for i in range(n):
                 ph[i] += (covariance[k, i] - K[i] * before_k) * part
+    # P - K h P + (r K - ph) K^T, the mean of it and its mirror image: symmetric to the bit
     for k in range(n):
-        left[k] = variance * K[k] - ph[k]
+        half[k] = 0.5 * (variance * K[k] - ph[k] - before[k])
     for i in range(n):
-        gain_i, before_i, left_i = K[i], before[i], left[i]
+        gain_i, half_i = K[i], half[i]
         for k in range(n):
-            # what stands on both sides of the diagonal, which rounding would part
-            here = covariance[i, k] - gain_i * before[k] + left_i * K[k]
-            there = covariance[i, k] - K[k] * before_i + left[k] * gain_i
-            covariance[i, k] = 0.5 * (here + there)
+            covariance[i, k] += gain_i * half[k] + half_i * K[k]
