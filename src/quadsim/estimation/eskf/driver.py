@@ -312,6 +312,7 @@ def log_innovations(line: Buffer, stamp_ns: int) -> None:
 def forget_changes(state: Eskf) -> None:
     """What corrections turn and set anew is counted from here on."""
     state.set_anew[:] = 0
+    state.followed_T[:] = 0.0
     for i in range(3):
         for k in range(3):
             state.turned[i, k] = state.turned_S[i, k] = 1.0 if i == k else 0.0

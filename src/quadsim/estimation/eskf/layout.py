@@ -274,10 +274,12 @@ class Eskf(Record):
     left: ErrorState
     correction: ErrorState
     heading_moved_rad: float  # by corrections, since they last turned what is fixed in the IMU
+    field_moved_T: Vector  # the reference field, since its error last followed the attitude's
     # for the smoother: how corrections have turned the attitude's error and the errors of what is
-    # fixed in the IMU, which states were set anew
+    # fixed in the IMU, and changed that of the field; which states were set anew
     turned: Annotated[Array, 3, 3]
     turned_S: Annotated[Array, 3, 3]
+    followed_T: Vector  # the field's move over which its error has followed the attitude's
     set_anew: Annotated[NDArray[np.int64], N]
 
 

@@ -128,24 +128,6 @@ def misfit_variance(state: Eskf, field_W: Vec3, before_ns: int) -> float:
 
 
 @kernel
-def open_heading_variance(state: Eskf, variance: float, before_ns: int) -> float:
-    """Variance that an open heading and an open tilt give a heading together, rad^2.
-
-    The term of second order: a tilt in the vertical plane of the field makes its horizontal part
-    longer or shorter, and a heading turns that. It stays as it is, and grows where the field is
-    steep. What is well below the heading's own variance leaves the equations linear enough.
-    """
-    east, north, up = vec3(state.field_W_T)
-    C = state.covariance
-    tilt = north * north * C[THETA, THETA] + east * east * C[THETA + 1, THETA + 1]
-    tilt -= 2.0 * east * north * C[THETA, THETA + 1]
-    horizontal2 = east * east + north * north
-    longer2 = up * up * tilt / (horizontal2 * horizontal2)
-    beyond = max(C[THETA + 2, THETA + 2] * longer2 - LINEAR_SHARE * variance, 0.0)
-    return float(beyond * repetition(state.stamp_ns, before_ns, DISTURBANCE_S))
-
-
-@kernel
 def fuse_magnetic_field(
     state: Eskf,
     params: EstimatorParams,
@@ -183,7 +165,6 @@ def fuse_magnetic_field(
     misfit2 = 0.0
     if points:
         misfit2 = misfit_variance(state, field_W, before_ns)
-        misfit2 += open_heading_variance(state, known_variance, before_ns)
     result = fuse_magnetic_heading(state, params, m_S, heading_variance, misfit2)
     dt_s = min((state.stamp_ns - before_ns) * 1e-9, 1.0)
     if result == ACCEPTED:

@@ -11,6 +11,7 @@ from quadsim.estimation.eskf.covariance import (
     left_jacobian,
     scaled,
     shear,
+    skew,
     times_row,
     turn_errors,
     turn_fixed_errors,
@@ -71,6 +72,8 @@ Sym3 = tuple[float, float, float, float, float, float]
 LARGE_TILT_RAD = 0.1
 #: What is fixed in the IMU's axes is rotated back once corrections have moved the heading so far.
 HEADING_MOVED_RAD = 0.003
+#: The reference field's error follows once corrections have moved the field by so much of it.
+FIELD_MOVED = 0.003
 #: Farthest that a fix may have been taken before its stamp, or behind it.
 GNSS_TIME_REACH_S = 0.4
 
@@ -99,7 +102,31 @@ def correct_state(state: Eskf) -> None:
         turn_fixed_errors(state.covariance, state.n, R)
         compose_turns(state.turned_S, R)
         state.heading_moved_rad = 0.0
+    if state.n > FIELD:
+        follow_field(state)
     move_state(state)
+
+
+@kernel
+def follow_field(state: Eskf) -> None:
+    """Move the reference field's error with the attitude's, as the field is about to move.
+
+    A field sensor sees e = dm - theta x m alone, the error of the field m that the attitude turns
+    into its axes (the right-invariant error of a vector that is fixed in the world). A rotation
+    about the field leaves e zero, and no field tells it. Where m moves by d with the errors left as
+    they are, what was such a rotation is one no more, and each field tells a little of it. So e
+    stays and dm does not: dm' = dm + theta x d.
+    """
+    m_T, moved_T = state.field_W_T, state.field_moved_T
+    for i in range(3):
+        moved_T[i] += state.correction[FIELD + i]
+    moved = vec3(moved_T)
+    if dot(moved, moved) <= FIELD_MOVED * FIELD_MOVED * dot(vec3(m_T), vec3(m_T)):
+        return
+    shear(state.covariance, state.n, FIELD, THETA, scaled(-1.0, skew(moved)))
+    for i in range(3):
+        state.followed_T[i] += moved_T[i]
+        moved_T[i] = 0.0
 
 
 @kernel

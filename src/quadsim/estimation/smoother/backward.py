@@ -428,6 +428,8 @@ def back_over_measurements(adjoint: Adjoint, before: Eskf, after: Eskf) -> None:
     for i in range(n):
         for k in range(n):
             work[i, k] -= after.covariance[i, k]
+    if n > FIELD:
+        shear(work, n, FIELD, THETA, skew(vec3(after.followed_T)))
     rotated, back_S = after.turned, after.turned_S.T
     back = inverse_of((vec3(rotated[0]), vec3(rotated[1]), vec3(rotated[2])))
     turn_errors(work, n, THETA, back)
