@@ -216,6 +216,8 @@ class Eskf(Record):
     steady_S: Vector  # rate over ten seconds
     turning_S: Vector  # rate, and force less hover's, without their noise
     pushing_S: Vector
+    leaning_S: Vector  # such a force over a second; and when it last opened the bias
+    leant_S: Vector
     across_W: Vector  # force in the world
     aided_ns: int  # when something that holds the attitude was last accepted
     mean_ns: int  # beginning of the integral below

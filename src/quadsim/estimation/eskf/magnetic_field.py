@@ -50,8 +50,8 @@ from quadsim.geometry.vector import cross, norm, scale, store, subtract, vec3
 
 #: Time over which the field's strength is averaged, and how long a disturbance of it lasts.
 DISTURBANCE_S = 10.0
-#: Share of a heading's variance up to which its terms of second order are left out.
-LINEAR_SHARE = 0.1
+#: A turn that counts as one for the errors of scale and axes: less is unrest.
+FIELD_TURN_RAD = 0.1
 #: Time over which what is off in strength and inclination is averaged, s.
 MISFIT_MEAN_S = 1.0
 #: How many headings the default of an unknown noise counts for, and the least that is believed.
@@ -96,13 +96,14 @@ def turn_field_errors(state: Eskf, params: EstimatorParams) -> float:
     """
     noise = params.noise
     q_WS, before = quat(state.q_WS), quat(state.field_q_WS)
-    store(state.field_q_WS, q_WS)
-    if state.n <= FIELD_BIAS or before == (0.0, 0.0, 0.0, 0.0):
+    if before == (0.0, 0.0, 0.0, 0.0):
+        store(state.field_q_WS, q_WS)
         return 0.0
     turn = log(multiply(conjugate(before), q_WS))
     angle = norm(turn)
-    if angle == 0.0:
+    if state.n <= FIELD_BIAS or angle < FIELD_TURN_RAD:
         return 0.0
+    store(state.field_q_WS, q_WS)
     across_S = scale(1.0 / angle, cross(turn, unrotate(q_WS, vec3(state.field_W_T))))
     variance = scale_errors(across_S, noise.field_scale, noise.field_axes)
     for i in range(3):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from quadsim.base.compiled import kernel
+from quadsim.base.compiled import Array, kernel
 from quadsim.base.parameters import Vec3
 from quadsim.estimation.eskf.alignment import restart, try_start
 from quadsim.estimation.eskf.inertial import frame_turn, integrate_inertial, remember
@@ -25,6 +25,8 @@ from quadsim.world.earth.gravity import gravity_at
 #: How long a rotation or an acceleration lasts, and with it what an error of scale makes of it; and
 #: a rotation that goes on, as in a circle or a spin.
 SCALE_ERROR_S, STEADY_S = 1.0, 10.0
+#: A change of the force's mean over SCALE_ERROR_S that counts as one: less is unrest.
+LEAST_PUSH_MPS2 = 0.3
 #: Time over which rate and acceleration are averaged for that: noise is no rotation.
 SCALE_MEAN_S = 0.1
 #: Thrust and drag do not change the specific force by so much between samples; an impact does.
@@ -92,6 +94,38 @@ def mechanise(
 
 
 @kernel
+def open_accel_bias(state: Eskf, params: EstimatorParams) -> None:
+    """What errors of the accelerometer's scale and axes make of its bias, as they are no states.
+
+    At one force they are a bias, which the bias's state knows: in a vehicle that leans against the
+    wind another one than on the ground. What the force's mean over a second changes opens the bias
+    by the variance of that change; never beyond twice the variance of such an error, which is the
+    mean square of two that differ.
+    """
+    lean, before = vec3(state.leaning_S), vec3(state.leant_S)
+    if norm(subtract(lean, before)) < LEAST_PUSH_MPS2:
+        return
+    x, y, z = lean
+    a, b, c = before
+    change = (
+        math.sqrt(abs(x * x - a * a)), math.sqrt(abs(y * y - b * b)), math.sqrt(abs(z * z - c * c))
+    )  # fmt: skip
+    larger = (max(abs(x), abs(a)), max(abs(y), abs(b)), max(abs(z), abs(c)))
+    noise = params.noise
+    added = scale_errors(change, noise.accel_scale, noise.accel_axes)
+    most = scale_errors(larger, noise.accel_scale, noise.accel_axes)
+    for i in range(3):
+        open_variance(state.covariance, BA + i, added[i], 2.0 * most[i])
+    store(state.leant_S, lean)
+
+
+@kernel
+def open_variance(covariance: Array, i: int, by: float, most: float) -> None:
+    """Add to the variance of a state, up to a bound."""
+    covariance[i, i] += max(min(by, most - covariance[i, i]), 0.0)
+
+
+@kernel
 def advance_filter(
     state: Eskf, params: EstimatorParams, to_ns: int, sample_ns: int, imu: ImuInput
 ) -> None:
@@ -144,10 +178,12 @@ def advance_filter(
     # a multirotor's force lies along its z: in hover the accelerometer's error is a bias
     hover_S = scale(gravity_mps2, unrotate(quat(state.q_BS), (0.0, 0.0, 1.0)))
     part, steady = min(dt_s / SCALE_MEAN_S, 1.0), min(dt_s / STEADY_S, 1.0)
+    mean = min(dt_s / SCALE_ERROR_S, 1.0)
     for i in range(3):
         state.turning_S[i] += part * (w_S[i] - state.turning_S[i])
         state.steady_S[i] += steady * (w_S[i] - state.steady_S[i])
         state.pushing_S[i] += part * (f_S[i] - hover_S[i] - state.pushing_S[i])
+        state.leaning_S[i] += mean * (f_S[i] - hover_S[i] - state.leaning_S[i])
         state.across_W[i] += part * (f_W[i] - state.across_W[i])
     # the lag of a tilt behind a rotation that goes on is the same in the IMU's axes, as a bias is
     steady_S = scale(math.sqrt(STEADY_S / SCALE_ERROR_S), vec3(state.steady_S))
@@ -163,6 +199,7 @@ def advance_filter(
     C = state.covariance
     turned2 = C[THETA + 2, THETA + 2] * max(C[BA, BA], C[BA + 1, BA + 1])
     velocity_more += turned2 * lasting_s
+    open_accel_bias(state, params)
     angle_variance = (
         w_variance[0] * share + angle_more + angle2[0] * lasting_s,
         w_variance[1] * share + angle_more + angle2[1] * lasting_s,
