@@ -16,6 +16,7 @@ from quadsim.estimation.eskf.layout import (
     EXTERNAL_ODOMETRY,
     EXTERNAL_POSITION,
     EXTERNAL_VELOCITY,
+    GNSS_HEADING,
     GNSS_POSITION,
     GNSS_VELOCITY,
     MAGNETIC_FIELD,
@@ -28,6 +29,7 @@ from quadsim.sensors import SECONDS, TABLE, topics_of
 from quadsim.wire import standard
 from quadsim.wire.damaged import decoded
 from quadsim.wire.decode import Block, decode
+from quadsim.wire.samples import heading_of
 
 Rows = NDArray[np.float64]
 
@@ -76,6 +78,12 @@ def _flow(block: Block) -> tuple[Rows, ...]:
     return block["v"], block["covariance"][:, :1, 0]
 
 
+def _heading(block: Block) -> tuple[Rows, ...]:
+    """Azimuths of the baseline, and their variances."""
+    heading, variance = heading_of(block["q_xyzw"], block["q_covariance"])
+    return heading[:, None], variance[:, None]
+
+
 #: Type of messages: the kind of message that it is to an estimator, and a block's numbers.
 _MEASURED: dict[str, tuple[int, Callable[[Block], tuple[Rows, ...]]]] = {
     standard.IMU: (timeline.IMU, _imu),
@@ -107,6 +115,7 @@ _OTHERWISE: dict[str, tuple[int, Callable[[Block], tuple[Rows, ...]]]] = {
     "imu_1/data_raw": (timeline.IMU_1, _imu),
     "odometry/visual": (EXTERNAL_ODOMETRY, _pose),
     "flow/down": (OPTICAL_FLOW, _flow),
+    "gps/heading": (GNSS_HEADING, _heading),
     "external/velocity": (EXTERNAL_VELOCITY, _MEASURED[standard.TWIST][1]),
 }
 #: Topic: type, the kind of message it is to an estimator, and a block's numbers.

@@ -281,6 +281,7 @@ def _default(params: EstimatorParams, name: str) -> str:
         "external_odometry": (
             f"{noise.odometry_position_sigma_m:g} m, {noise.odometry_yaw_sigma_rad:g} rad"
         ),
+        "gnss_heading": f"{noise.gnss_heading_sigma_rad:g} rad",
         "external_velocity": f"{noise.external_velocity_sigma_mps:g} m/s",
     }[name]
     return f"assumed: noise of {name} {taken}: its messages state no covariance"

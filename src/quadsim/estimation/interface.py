@@ -32,6 +32,7 @@ from quadsim.estimation.eskf.layout import (
     EXTERNAL_VELOCITY,
     FIELD_BIAS,
     FLOW_SCALE,
+    GNSS_HEADING,
     GNSS_POSITION,
     GNSS_TIME,
     GNSS_VELOCITY,
@@ -82,6 +83,7 @@ SIZES = {
     OPTICAL_FLOW: (3, 1),
     EXTERNAL_ODOMETRY: (7, 36),
     EXTERNAL_VELOCITY: (3, 9, 36),
+    GNSS_HEADING: (1, 1),
 }
 #: Sensors that are no message's.
 DERIVED = ("gravity", "drag", "inclination", "odometry_yaw")
@@ -324,6 +326,16 @@ class Estimator(ABC):
         """
         return self._take(EXTERNAL_VELOCITY, stamp_ns, v_B, covariance)
 
+    def gnss_heading(self, stamp_ns: int, heading_rad: float, variance_rad2: float = 0.0) -> str:
+        """Fuse the azimuth of the baseline of two GNSS antennas, from east, counter-clockwise.
+
+        Args:
+            stamp_ns: when it was taken.
+            heading_rad: from the first antenna to the second.
+            variance_rad2: of it; 0: unknown.
+        """
+        return self._take(GNSS_HEADING, stamp_ns, heading_rad, variance_rad2)
+
     def zero_velocity(self, stamp_ns: int) -> str:
         """Fuse that the vehicle stands on the ground, by whoever knows."""
         return self._take(ZERO_VELOCITY, stamp_ns, 0.0, 0.0)
@@ -388,7 +400,7 @@ HOLDING = (
     EXTERNAL_VELOCITY,
 )  # fmt: skip
 #: Sensors that must agree before a flight; a field that does not agree makes the heading uncertain.
-NEEDED = (*HOLDING, STATIC_PRESSURE, RANGE, OPTICAL_FLOW)
+NEEDED = (*HOLDING, STATIC_PRESSURE, RANGE, OPTICAL_FLOW, GNSS_HEADING)
 OK, REPEATED = "ok", "repeated"
 #: Verdicts on an IMU sample that is used; of one that is unchanged, its time.
 TAKEN = (OK, "gap", "clock_jump", "unchanged")

@@ -13,6 +13,7 @@ from quadsim.estimation.eskf.layout import (
     EXTERNAL_ODOMETRY,
     EXTERNAL_POSITION,
     EXTERNAL_VELOCITY,
+    GNSS_HEADING,
     GNSS_POSITION,
     GNSS_VELOCITY,
     MAGNETIC_FIELD,
@@ -35,6 +36,7 @@ METHODS = {
     EXTERNAL_POSITION: "external_pose",
     EXTERNAL_ODOMETRY: "external_odometry",
     EXTERNAL_VELOCITY: "external_velocity",
+    GNSS_HEADING: "gnss_heading",
 }
 #: How many numbers the method's arguments are, one behind the other; a velocity's covariance is a
 #: twist's.
@@ -50,6 +52,7 @@ _ARGUMENTS = {
     EXTERNAL_POSITION: (3, 4, 36),
     EXTERNAL_ODOMETRY: (7, 36),
     EXTERNAL_VELOCITY: (3, 36),
+    GNSS_HEADING: (1, 1),
 }
 #: Of each kind, how many numbers a message has, and how many of them are its covariance.
 NUMBERS = np.array([sum(_ARGUMENTS.get(kind, ())) for kind in range(len(KINDS))])

@@ -21,7 +21,8 @@ from quadsim.geometry.rotation import to_matrix
 #: Messages that an own estimator may have a method for; any other is that of an own sensor.
 MESSAGES = (
     "imu", "gnss_position", "gnss_velocity", "magnetic_field", "pressure", "range",
-    "external_pose", "external_odometry", "external_velocity", "zero_velocity",
+    "external_pose", "external_odometry", "external_velocity", "gnss_heading",
+    "zero_velocity",
 )  # fmt: skip
 #: Numbers of an odometry: p_W, v_W, q_WB, w_B; and with their deviations.
 BARE, WITH_SIGMA = 13, 22
@@ -171,6 +172,7 @@ class OwnEstimator:
     external_pose = _message("external_pose")
     external_odometry = _message("external_odometry")
     external_velocity = _message("external_velocity")
+    gnss_heading = _message("gnss_heading")
     zero_velocity = _message("zero_velocity")
 
     def set_params(self, params: EstimatorParams) -> None:

@@ -61,6 +61,9 @@ TABLE = {
         (SensorTopic("gps/fix", FIX, "gps_link"), SensorTopic("gps/vel", TWIST, "map")),
         "ublox_f9p_rtk",
     ),
+    "gnss_heading": Entry(
+        (SensorTopic("gps/heading", IMU, "gps_link"),), "septentrio_mosaic_h_heading"
+    ),
     "magnetometer": Entry((SensorTopic("imu/mag", MAGNETIC_FIELD, "imu_link"),), "ist8310"),
     "barometer": Entry((SensorTopic("imu/static_pressure", PRESSURE, "base_link"),), "bmp390"),
     "rangefinder": Entry((SensorTopic("range/down", RANGE, "range_link"),), "tf_luna"),

@@ -33,6 +33,8 @@ from quadsim.wire.standard import (
 Numbers = dict[str, Any]
 #: First number of a covariance whose quantity is not measured (REP 145).
 NO_ORIENTATION = -1.0
+#: Variance of an angle of which nothing is known, rad^2.
+UNKNOWN_RAD2 = 1e3
 #: NavSatFix: no fix; satellites of GPS; variances on the diagonal are known.
 NO_FIX, GPS, DIAGONAL_KNOWN = -1, 1, 2
 #: What a range finder sends, as its parameters and as its messages say it.
@@ -152,6 +154,35 @@ def fix_messages(frame: str, datum: Datum) -> SampleMessages:
         }
 
     return SampleMessages(template, numbers)
+
+
+def heading_messages(frame: str) -> SampleMessages:
+    """Imu messages whose yaw is the azimuth of two antennas' baseline, as u-blox's driver has it.
+
+    Roll and pitch are not known, rate and force are not measured (REP 145).
+    """
+    not_measured = diagonal([NO_ORIENTATION])
+    template = Template.of(IMU, frame, w_covariance=not_measured, f_covariance=not_measured)
+
+    def numbers(sample: Any) -> Numbers:
+        half = 0.5 * np.asarray(sample["heading_rad"])
+        level = np.zeros_like(half)
+        variance = np.asarray(sample["variance_rad2"])
+        open_rad2 = np.full_like(half, UNKNOWN_RAD2)
+        return {
+            "q_xyzw": np.stack([level, level, np.sin(half), np.cos(half)], axis=-1),
+            "q_covariance": diagonal(np.stack([open_rad2, open_rad2, variance], axis=-1)),
+        }
+
+    return SampleMessages(template, numbers, lambda sample: np.isfinite(sample["heading_rad"]))
+
+
+def heading_of(q_xyzw: Any, q_covariance: Any) -> tuple[Any, Any]:
+    """Yaw of an Imu, or of each of many, and its variance; NaN where there is no orientation."""
+    x, y, z, w = np.moveaxis(q_xyzw, -1, 0)
+    yaw = np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+    there = q_covariance[..., 0, 0] != NO_ORIENTATION
+    return np.where(there, yaw, math.nan), q_covariance[..., 2, 2]
 
 
 def velocity_messages() -> SampleMessages:

@@ -34,6 +34,7 @@ OURS = {
     "imu/static_pressure": PRESSURE,
     "gps/fix": FIX,
     "gps/vel": TWIST,
+    "gps/heading": IMU,
     "range/down": RANGE,
     "flow/down": FLOW,
     "external/pose": POSE_WITH_COVARIANCE,

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from quadsim.base.parameters import pack
-from quadsim.estimation.eskf import aiding, heights, magnetic_field, odometry, optical_flow
+from quadsim.estimation.eskf import (
+    aiding,
+    gnss_heading,
+    heights,
+    magnetic_field,
+    odometry,
+    optical_flow,
+)
 from quadsim.estimation.eskf import gnss as measurements
 from quadsim.estimation.eskf.alignment import new_eskf
 from quadsim.estimation.eskf.driver import upper_half
@@ -78,6 +85,7 @@ MOUNTED = replace(
         imu_position_B_m=(0.05, -0.02, 0.03),
         imu_roll_pitch_yaw_deg=(10.0, -20.0, 30.0),
         antenna_position_B_m=(-0.3, 0.2, 0.4),
+        baseline_B_m=(0.4, -0.3, 0.2),
         rangefinder_position_B_m=(0.1, 0.2, -0.15),
         flow_position_B_m=(-0.1, 0.05, -0.1),
         flow_roll_pitch_yaw_deg=(3.0, -5.0, 40.0),
@@ -328,6 +336,11 @@ def levelled(state: Any, m_S: Array) -> Array:
     return attitude(state).apply(m_S - state.field_bias_S_T)
 
 
+def baseline_azimuth(state: Any, params: EstimatorParams) -> float:
+    R_WB = attitude(state) * mount_of(params).inv()
+    return direction(R_WB.apply(params.mount.baseline_B_m))
+
+
 def direction(m_W: Array) -> float:
     return math.atan2(m_W[1], m_W[0])
 
@@ -401,6 +414,12 @@ MODELS = {
         predicted_velocity,
         lambda state, z, params: (tuple(z), UNIT),
         lambda state, z, params: z - predicted_velocity(state, params),
+    ),
+    "gnss_heading": Modelled(
+        gnss_heading.fuse_gnss_heading,
+        baseline_azimuth,
+        lambda state, z, params: (z, 1.0),
+        lambda state, z, params: z - baseline_azimuth(state, params),
     ),
     "heading": Modelled(
         magnetic_field.fuse_magnetic_heading,
@@ -526,7 +545,8 @@ def test_rows_equal_central_differences(sensor: str, monkeypatch: pytest.MonkeyP
         caught.append((state.H.copy(), np.array(innovation)))
         return ACCEPTED
 
-    for module in (measurements, magnetic_field, heights, aiding, optical_flow, odometry):
+    found = (measurements, magnetic_field, heights, aiding, optical_flow, odometry, gnss_heading)
+    for module in found:
         monkeypatch.setattr(module, "update_scalar", catch_scalar, raising=False)
         monkeypatch.setattr(module, "update_vector", catch_vector, raising=False)
     rng = np.random.default_rng(31)

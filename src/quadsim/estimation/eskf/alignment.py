@@ -65,6 +65,7 @@ from quadsim.geometry.rotation import (
     rotate,
     to_matrix,
     unrotate,
+    wrap,
 )
 from quadsim.geometry.vector import add, cross, dot, norm, scale, store, subtract, vec3
 from quadsim.world.earth.gravity import gravity_at
@@ -204,6 +205,8 @@ def set_start_attitude(
     add_rotated(covariance, THETA, lean, f_variance_W)
     shear(covariance, state.n, THETA, BA, matrix_product(lean, R))
     heading_variance = 0.0 if is_new_map(state) else UNKNOWN_HEADING_RAD * UNKNOWN_HEADING_RAD
+    if window.baseline_variance > 0.0:
+        heading_variance = window.baseline_variance
     if has_field:
         m_W = vec3(params.magnetic_field_W_T)
         part = dot(m_W, axis)
@@ -225,6 +228,14 @@ def set_start_attitude(
     floor = TILT_FLOOR_DEG * math.pi / 180.0
     for i in range(3):
         covariance[THETA + i, THETA + i] += floor * floor
+
+
+@kernel
+def along_baseline(window: StartWindow, q_W0: Quat, f_W: Vec3) -> Quat:
+    """The attitude turned about f_W, until the baseline of two antennas points as GNSS says."""
+    b_W = rotate(q_W0, vec3(window.baseline_0))
+    off = wrap(window.baseline_rad - atan2(b_W[1], b_W[0]))
+    return multiply(exp(scale(off / norm(f_W), f_W)), q_W0)
 
 
 @kernel
@@ -278,7 +289,8 @@ def try_start(state: Eskf, params: EstimatorParams) -> bool:
         keep_heading(state, params)
     points = tells_heading(vec3(params.magnetic_field_W_T))
     has_field = points and window.field_count > 0
-    complete = (has_field or start.require_heading == 0 or not points) and (
+    pointed = has_field or window.baseline_variance > 0.0
+    complete = (pointed or start.require_heading == 0 or not points) and (
         window.fix_count > 0 or start.require_gnss == 0 or beside
     )
     complete = complete or start.local == 1
@@ -334,7 +346,8 @@ def begin_estimate(state: Eskf, params: EstimatorParams, standing: bool) -> None
     state.mean_ns = state.stamp_ns
     state.f_mean_W[:] = 0.0
     state.started_standing = 1 if standing else 0
-    state.local = int(params.start.local == 1 and state.alignment.fix_count == 0)
+    seen = state.alignment.fix_count > 0 or state.alignment.baseline_variance > 0.0
+    state.local = int(params.start.local == 1 and not seen)
     state.covariance[:, :] = 0.0
     state.covariance[GNSS_TIME, GNSS_TIME] = time_variance
     state.rejected_in_row[:] = 0
@@ -433,6 +446,8 @@ def start_standing(state: Eskf, params: EstimatorParams, has_field: bool) -> Non
         vec3(params.magnetic_field_W_T),
         has_field,
     )
+    if window.baseline_variance > 0.0 and not has_field:
+        q_WS = along_baseline(window, q_WS, up_W)
     set_start_attitude(
         state, params, q_WS, up_W, (f_variance, f_variance, f_variance), 0.0, has_field
     )
@@ -637,6 +652,8 @@ def start_in_flight(
     if has_field and norm(cross(f_W, m_W)) < 0.15 * norm(f_W) * norm(m_W):
         return False
     q_W0 = attitude_of(f_0, f_W, vec3(window.field_sum_0), m_W, has_field)
+    if window.baseline_variance > 0.0 and not has_field:
+        q_W0 = along_baseline(window, q_W0, f_W)
     q_WS = normalize(multiply(q_W0, quat(window.q_0S)))
     turn_variance = window.angle_variance / 3.0  # of a random walk's end about its mean
     p_W, of_start = (0.0, 0.0, 0.0), start.position_m * start.position_m

@@ -22,12 +22,14 @@ from quadsim.estimation.eskf.aiding import (
     hold_rest,
 )
 from quadsim.estimation.eskf.gnss import age_gnss_bias, fuse_gnss_position, fuse_gnss_velocity
+from quadsim.estimation.eskf.gnss_heading import fuse_gnss_heading
 from quadsim.estimation.eskf.heights import fuse_pressure, fuse_range, walk_ground
 from quadsim.estimation.eskf.layout import (
     EXTERNAL_ATTITUDE,
     EXTERNAL_ODOMETRY,
     EXTERNAL_POSITION,
     EXTERNAL_VELOCITY,
+    GNSS_HEADING,
     GNSS_POSITION,
     GNSS_VELOCITY,
     MAGNETIC_FIELD,
@@ -165,6 +167,8 @@ def fuse_event(state: Eskf, params: EstimatorParams, event: Input) -> None:
         fuse_odometry(state, params, triple(values, 0), q_FB)
     elif kind == EXTERNAL_VELOCITY:
         fuse_external_velocity(state, params, triple(values, 0), upper_half(values, 3))
+    elif kind == GNSS_HEADING:
+        fuse_gnss_heading(state, params, values[0], values[1])
     else:
         fuse_zero_velocity(state, params, vec3(state.w_S), vec3(state.w_variance))
 

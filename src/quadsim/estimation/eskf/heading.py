@@ -268,6 +268,7 @@ def judge_heading(state: Eskf, params: EstimatorParams) -> bool:
     known = float(state.covariance[THETA + 2, THETA + 2])
     if known < OPEN_RAD * OPEN_RAD and off * off <= 9.0 * (variance + known):
         heading.confirmed = 1
+        state.local = 0
     elif abs(off) > LEAST_TURN_RAD and off * off > 16.0 * variance:
         if doubted:
             turn_heading(state, off, variance, REASON_ACCELERATION)
@@ -304,6 +305,7 @@ def turn_heading(state: Eskf, off: float, variance: float, reason: int) -> None:
     state.reason = reason
     state.rejected_in_row[:] = 0
     state.realigning = 0
+    state.local = 0  # the world's, from now on
     state.heading.agreed_s[:] = 0.0
     state.heading.field[:] = 0.0
 

@@ -14,6 +14,7 @@ from quadsim.estimation.eskf.layout import (
     EXTERNAL_ODOMETRY,
     EXTERNAL_POSITION,
     EXTERNAL_VELOCITY,
+    GNSS_HEADING,
     GNSS_POSITION,
     GNSS_VELOCITY,
     MAGNETIC_FIELD,
@@ -65,7 +66,9 @@ AHEAD_SAMPLES = 5
 #: Beyond these no sensor measures: specific force, m/s^2, and rate, rad/s, of an IMU; then of each
 #: kind of the layout. Squares of what is larger would leave the numbers' range.
 LARGEST_FORCE, LARGEST_RATE = 1e4, 1e3
-LARGEST = np.array([1e8, 1e5, 1.0, 1e7, 1e7, 1e8, 2.0, 1e3, 1e4, 1e4, 1e4, 10.0, 1e8, 1e3, 1e5])
+LARGEST = np.array(
+    [1e8, 1e5, 1.0, 1e7, 1e7, 1e8, 2.0, 1e3, 1e4, 1e4, 1e4, 10.0, 1e8, 1e3, 1e5, 7.0]
+)
 #: A vehicle that moves slower than this may see the ground at one range for long.
 SLOW_MPS = 0.2
 #: What somebody reports of a vehicle that stands counts for so long.
@@ -262,7 +265,7 @@ def judge_measurement(
 @kernel
 def stated_delay_s(delay: DelayParams, kind: int) -> float:
     """How much later than its measurement a message of a kind is stamped."""
-    if kind == GNSS_POSITION or kind == GNSS_VELOCITY:
+    if kind == GNSS_POSITION or kind == GNSS_VELOCITY or kind == GNSS_HEADING:
         result = delay.gnss_s
     elif kind == MAGNETIC_FIELD:
         result = delay.magnetic_field_s

@@ -34,7 +34,7 @@ N = 39
 #: Sensors, as indices of the per-sensor fields.
 GNSS_POSITION, GNSS_VELOCITY, MAGNETIC_FIELD, STATIC_PRESSURE, RANGE = range(5)
 EXTERNAL_POSITION, EXTERNAL_ATTITUDE, ZERO_VELOCITY, GRAVITY, DRAG, INCLINATION = range(5, 11)
-OPTICAL_FLOW, EXTERNAL_ODOMETRY, ODOMETRY_YAW, EXTERNAL_VELOCITY = range(11, 15)
+OPTICAL_FLOW, EXTERNAL_ODOMETRY, ODOMETRY_YAW, EXTERNAL_VELOCITY, GNSS_HEADING = range(11, 16)
 SENSORS = (
     "gnss_position",
     "gnss_velocity",
@@ -51,6 +51,7 @@ SENSORS = (
     "external_odometry",
     "odometry_yaw",
     "external_velocity",
+    "gnss_heading",
 )
 #: Those of three numbers that are gated together.
 VECTORS = (
@@ -64,7 +65,7 @@ REJECTED, ACCEPTED, IGNORED = range(3)
 #: Why the filter last started over or recovered.
 REASON_NONE, REASON_GNSS_POSITION, REASON_GNSS_VELOCITY, REASON_IMU_GAP = range(4)
 REASON_NOT_FINITE, REASON_EXTERNAL, REASON_FIELD, REASON_ACCELERATION, REASON_FLOW = range(4, 9)
-REASON_MOTION = 9
+REASON_MOTION, REASON_BASELINE = 9, 10
 REASONS = (
     "",
     "gnss position rejected for too long",
@@ -76,6 +77,7 @@ REASONS = (
     "heading contradicts the acceleration seen by gnss",
     "optical flow rejected for too long",
     "odometry or velocity rejected for too long",
+    "heading set by the two antennas of gnss",
 )
 
 #: Error state of the reference filters: position, velocity and, one number wide, heading.
@@ -122,6 +124,9 @@ class StartWindow(Record):
     field_sum_S: Vector
     field_sum_0: Vector
     heading_variance_sum: float
+    baseline_0: Vector  # of two antennas, at their newest heading
+    baseline_rad: float  # its azimuth, and the variance of that; 0: there is none
+    baseline_variance: float
 
 
 #: Copies of the integral of the specific force, and the time between two of them.
@@ -253,6 +258,7 @@ class Eskf(Record):
     heading_ns: int  # newest one of unknown noise
     heading_count: int
     heading_variance: float  # of their innovations
+    baseline_ns: int  # newest heading by two antennas
     strength_error_T: float  # of the field, mean of ten seconds
     pose_ns: int  # newest external position
     pose_p_W: Vector

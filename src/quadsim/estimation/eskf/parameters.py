@@ -83,6 +83,9 @@ class MountingParams:
     rangefinder_beam_deg: Annotated[
         float, Spec("width of its beam, which sees the nearest ground in it", "deg", ge=0.0, le=90)
     ] = 0.0
+    baseline_B_m: Annotated[
+        Vec3, Spec("from the first GNSS antenna to the second", "m", ge=-10.0, le=10.0)
+    ] = (1.0, 0.0, 0.0)
     flow_position_B_m: Annotated[
         Vec3, Spec("of the optical flow sensor", "m", ge=-10.0, le=10.0)
     ] = (0.0, 0.0, 0.0)
@@ -240,6 +243,12 @@ class NoiseParams:
     odometry_yaw_sigma_rad: Annotated[
         float, Spec("external odometry: white noise of a yaw", "rad", gt=0.0, le=3.0)
     ] = 0.01
+    gnss_heading_sigma_rad: Annotated[
+        float, Spec("heading by two GNSS antennas", "rad", gt=0.0, le=3.0)
+    ] = 0.02
+    gnss_heading_correlation_s: Annotated[
+        float, Spec("correlation time of its error; 0: white", "s", ge=0.0, le=1e5)
+    ] = 30.0
     odometry_position_walk: Annotated[
         float, Spec("external odometry: drift of its position", "m/sqrt(m)", ge=0.0, le=10.0)
     ] = 0.03

@@ -29,7 +29,7 @@ from quadsim.estimation.eskf.layout import (
 #: repeated at least. Values of one number repeat by chance more easily than those of three.
 ACCELEROMETER, GYROSCOPE = len(SENSORS), len(SENSORS) + 1
 SOURCES = (*SENSORS, "accelerometer", "gyroscope")
-LEAST_RUN = np.array([2, 4, 4, 9, 9, 2, 2, 0, 0, 0, 0, 9, 2, 0, 4, 4, 4])
+LEAST_RUN = np.array([2, 4, 4, 9, 9, 2, 2, 0, 0, 0, 0, 9, 2, 0, 4, 9, 4, 4])
 #: A run is out of the ordinary beyond so many times the longest of late.
 ORDINARY = 3.0
 #: The longest run that is learned, and the share of it that each new value lets forget.

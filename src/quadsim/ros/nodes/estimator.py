@@ -58,6 +58,7 @@ from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic
 from quadsim.sensors.error_terms import due
 from quadsim.wire.encode import Template
+from quadsim.wire.samples import heading_of
 
 BLIND_PERIOD_NS = 20_000_000
 WATCH_PERIOD_S = 0.1
@@ -200,6 +201,7 @@ class EstimatorNode(QuadsimNode):
         self._listen(topics.GPS_VELOCITY, self._on_gps_velocity, gnss_velocity)
         self._listen(topics.MAGNETIC_FIELD, self._on_magnetic_field, field)
         self._listen(topics.PRESSURE, self._on_pressure)
+        self._listen(topics.SENSORS["gps/heading"], self._on_gnss_heading)
         flow = self._check(topics.OPTICAL_FLOW, "optical_flow", frames.optical_flow)
         self._listen(topics.OPTICAL_FLOW, self._on_optical_flow, flow)
         self._range_check = self._check(topics.RANGE, "range", frames.range)
@@ -405,6 +407,11 @@ class EstimatorNode(QuadsimNode):
         if self._unknown is not None:
             self._unknown.hear("range", np.array([variance]))
         self._tell("range", stamp_ns, distance_m, variance)
+
+    def _on_gnss_heading(self, stamp_ns: int, view: Any) -> None:
+        heading, variance = heading_of(view["q_xyzw"], view["q_covariance"])
+        if not np.isnan(heading):
+            self._tell("gnss_heading", stamp_ns, float(heading), float(variance))
 
     def _on_optical_flow(self, stamp_ns: int, view: Any) -> None:
         flow = view["v"].copy()
