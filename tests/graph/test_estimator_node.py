@@ -40,7 +40,6 @@ class Vehicle:
         self._velocity = offer(TwistWithCovarianceStamped, "/quad/gps/vel", qos.FAST)
         self._pose = offer(PoseWithCovarianceStamped, "/quad/external/pose", qos.FAST)
         self._landed = offer(Bool, "/quad/landed", 10)
-        self.second, self.speaks = None, True  # a second IMU; whether the first one does
         self.sent = 0
         self.stamp_ns = START_NS
         self.odometry: list[Odometry] = []
@@ -58,11 +57,11 @@ class Vehicle:
     def run(self, samples, gnss=True, pose=False, frame="imu_link", field_frame="imu_link"):
         """Publish so many IMU samples and what comes with them, and wait until they were taken."""
         for k in range(samples):
-            imu = self._header(_resting(), frame)
-            if self.speaks:
-                self._imu.publish(imu)
-            if self.second is not None:
-                self.second.publish(self._header(imu, "imu_1_link"))
+            imu = self._header(Imu(), frame)
+            imu.linear_acceleration.z = 9.80665
+            imu.linear_acceleration_covariance[::4] = [1e-4] * 3
+            imu.angular_velocity_covariance[::4] = [1e-6] * 3
+            self._imu.publish(imu)
             if gnss and k % 4 == 0:
                 field = self._header(MagneticField(), field_frame)
                 # east is ahead, north to the left
@@ -186,35 +185,6 @@ def test_frames_silence_and_parameters_in_flight(bench, capfd):
 
     bench.until(repeat)
     assert int(node.filter.state.accepted.sum()) >= before
-
-
-def test_of_two_imus_one_that_falls_silent_is_named_and_the_other_is_flown_on(bench, capfd):
-    overrides = FIXED | {"second.imu": True}
-    node = bench.add(estimator.make(bench.context, namespace="/quad", overrides=overrides))
-    second = bench.node.create_publisher(Imu, "/quad/imu_1/data_raw", qos.FAST)
-    vehicle = Vehicle(bench, node)
-    vehicle.second = second
-    vehicle.run(300)
-    assert node.filter.running
-    assert not node.filter.flies_on_second
-    before_ns = int(node.filter.state.imu_stamp_ns)
-    vehicle.speaks = False
-    for _ in range(50):
-        second.publish(vehicle._header(_resting(), "imu_1_link"))
-        vehicle.stamp_ns += PERIOD_NS
-    bench.until(lambda: int(node.filter.state.imu_stamp_ns) == before_ns + 50 * PERIOD_NS)
-    assert node.filter.flies_on_second
-    bench.until(lambda: reported(bench, "left out: imu: silent"))
-    assert "sensor left out: imu: silent" in capfd.readouterr().err
-    bench.until(lambda: vehicle.odometry[-1].header.stamp.nanosec > before_ns % 10**9)
-
-
-def _resting():
-    imu = Imu()
-    imu.linear_acceleration.z = 9.80665
-    imu.linear_acceleration_covariance[::4] = [1e-4] * 3
-    imu.angular_velocity_covariance[::4] = [1e-6] * 3
-    return imu
 
 
 def test_motion_capture_alone_flies_the_filter(bench):
