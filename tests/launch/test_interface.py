@@ -85,6 +85,8 @@ LATER = {
         "depth_camera",
         "camera_position",
         "camera_rotation",
+        "optical_flow",
+        "visual_odometry",
     },
     "replay": set(),
 }  # fmt: skip

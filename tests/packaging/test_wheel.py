@@ -78,8 +78,11 @@ def test_only_the_command_goes_onto_the_path(prefix):
 def test_it_knows_what_the_checkout_knows(prefix, tmp_path):
     done = run(prefix, tmp_path, "sim", "--scenario", "nowhere")
     assert done.returncode == 2
-    for scenario in (ROOT / "config/scenarios").glob("*.yaml"):
-        assert scenario.stem in done.stderr
+    theirs = prefix / "share/quadsim/config/scenarios"
+    assert f"ls {theirs}" in done.stderr
+    assert {path.name for path in theirs.glob("*.yaml")} == {
+        path.name for path in (ROOT / "config/scenarios").glob("*.yaml")
+    }
     for name in ("share/quadsim/worlds", "share/quadsim/launch/sim.launch.py"):
         assert (prefix / name).exists()
 
@@ -95,5 +98,5 @@ def test_compiled_kernels_are_for_one_python_and_one_numba(tmp_path):
         assert "quadsim/kernels.zip.xz" in content.namelist()
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     assert [f"Requires-Dist: {line}" for line in pins if line.startswith("numba==")] == [
-        line for line in needs if line.startswith("Requires-Dist: numba")
+        line for line in needs if line.startswith("Requires-Dist: numba=")
     ]

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3
 
-#: A rotor's axis is no further than this from body z.
-MOST_TILT_DEG = 60.0
+#: A rotor's axis is no further than this from body z; and the cosine of that.
+MOST_TILT_DEG, LEAST_UP = 60.0, 0.5
 
 
 def unit_axes(axes_B: Sequence[Vec3], count: int) -> tuple[Vec3, ...]:
@@ -23,7 +23,7 @@ def unit_axes(axes_B: Sequence[Vec3], count: int) -> tuple[Vec3, ...]:
     found = []
     for i, (x, y, z) in enumerate(axes_B):
         length = math.sqrt(x * x + y * y + z * z)
-        if not z > math.cos(math.radians(MOST_TILT_DEG)) * length:
+        if not z > LEAST_UP * length:
             raise InputError(
                 f"rotor_axes_B[{i}]: {x:g}, {y:g}, {z:g}; allowed: within {MOST_TILT_DEG:g} deg of"
                 " body z"

@@ -255,8 +255,12 @@ def test_big_endian_and_short_messages_are_refused(circle_rows):
 def test_every_layout_has_a_standard_type():
     from quadsim.wire.definitions import standard_types
 
-    beside = {"geographic_msgs/msg/GeoPointStamped"}  # of mavros
-    assert set(LAYOUTS) - beside <= set(standard_types().fielddefs)
+    of_mavros = {
+        "geographic_msgs/msg/GeoPointStamped",
+        "mavros_msgs/msg/OpticalFlow",
+        "mavros_msgs/msg/OpticalFlowRad",
+    }
+    assert set(LAYOUTS) - of_mavros <= set(standard_types().fielddefs)
 
 
 def test_estimators_beside_are_read_by_their_names(circle_rows, write_rows):

@@ -155,7 +155,7 @@ def test_px4_where_its_messages_are(px4):
         ),
         ("./nope.yaml", "./nope.yaml: no such file"),
         ("vectornav:gps", "vectornav has no 'gps'; it has barometer, gnss, gps/fix, imu"),
-        ("sim:gps", "sim has no 'gps'; it has imu, gnss, magnetometer"),
+        ("sim:gps", "sim has no 'gps'; it has imu, gnss, gnss_heading, magnetometer"),
         ("mocap:imu,sim", "mocap has no 'imu'; it has external/odom"),
         ("sim:imu-gnss", "either + between parts that count, or - before others"),
         ("sim:-imu+gnss", "either + between parts that count, or - before others"),
