@@ -16,10 +16,10 @@ import numpy as np
 
 from quadsim.base.compiled import Array, Over, Record, Records, kernel
 from quadsim.base.elementary import atan2, exp
-from quadsim.base.errors import InputError
 from quadsim.base.normals import draw_normals
 from quadsim.base.parameters import Spec, Vec3
 from quadsim.base.records import Kinematics
+from quadsim.geometry.axes import LEAST_BASELINE_M, refuse_steep_baseline
 from quadsim.geometry.length import hypot
 from quadsim.geometry.rotation import quat, rotate, wrap
 from quadsim.geometry.vector import vec3
@@ -28,9 +28,6 @@ from quadsim.sensors.model import Reading, SensorModel
 from quadsim.sensors.slot import SensorWorld, Slot
 from quadsim.wire.samples import heading_messages
 from quadsim.world.environment import EnvironmentParams
-
-#: Below it the baseline points too much up to tell a heading, m across the vertical.
-LEAST_LEVEL_M = 0.1
 
 
 @dataclass(frozen=True)
@@ -62,17 +59,13 @@ class GnssHeadingParams(DeliveredParams):
         Raises:
             InputError: naming the baseline.
         """
-        if math.hypot(self.baseline_B_m[0], self.baseline_B_m[1]) < LEAST_LEVEL_M:
-            raise InputError(
-                f"baseline_B_m: {list(self.baseline_B_m)} is shorter than {LEAST_LEVEL_M:g} m"
-                " across the vertical; a heading needs two antennas beside each other"
-            )
+        refuse_steep_baseline("baseline_B_m", self.baseline_B_m)
 
 
 class GnssHeadingState(Record):
     """What it remembers: the error that lasts, in its deviations, and the time since switch-on."""
 
-    wander: float
+    correlated: float
     age_s: float
 
 
@@ -92,8 +85,8 @@ GnssHeadingSlot = Slot[GnssHeadingParams, GnssHeadingState, GnssHeadingSample]
 def start_gnss_heading(
     state: GnssHeadingState, params: GnssHeadingParams, generator: np.random.Generator
 ) -> None:
-    """Draw an error that has wandered for long."""
-    state.wander = float(draw_normals(generator, 1)[0])
+    """Draw the correlated error of a receiver that has been on for long."""
+    state.correlated = float(draw_normals(generator, 1)[0])
 
 
 @kernel
@@ -105,16 +98,16 @@ def gnss_heading_step(
     state, device, sample = slot.state, slot.params, slot.sample
     dt_s = (true.stamp_ns - slot.previous.stamp_ns) * 1e-9
     state.age_s += dt_s
-    kept = exp(-dt_s / device.correlation_time_s)
-    state.wander = kept * state.wander + math.sqrt(1.0 - kept * kept) * white[0]
+    decay = exp(-dt_s / device.correlation_time_s)
+    state.correlated = decay * state.correlated + math.sqrt(1.0 - decay * decay) * white[0]
     x, y, _ = rotate(quat(true.q_WB), vec3(device.baseline_B_m))
     level_m = hypot(x, y)
-    sigma = device.noise_deg_m * math.pi / 180.0 / max(level_m, LEAST_LEVEL_M)
+    sigma = device.noise_deg_m * math.pi / 180.0 / max(level_m, LEAST_BASELINE_M)
     share = device.correlated_share
-    error = math.sqrt(1.0 - share) * white[1] + math.sqrt(share) * state.wander
+    error = math.sqrt(1.0 - share) * white[1] + math.sqrt(share) * state.correlated
     sample.variance_rad2 = sigma * sigma
     started = state.age_s + 0.5 / device.rate_hz >= device.first_fix_s
-    there = started and level_m >= LEAST_LEVEL_M
+    there = started and level_m >= LEAST_BASELINE_M
     sample.heading_rad = wrap(atan2(y, x) + sigma * error) if there else np.nan
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from quadsim.base.errors import InputError
 from quadsim.estimation import ErrorStateEkf, EstimatorParams
 from quadsim.estimation.eskf.layout import GNSS_HEADING, THETA
 from quadsim.estimation.eskf.parameters import AlignParams, MountingParams
@@ -101,3 +102,9 @@ def test_wrong_headings_are_left_out():
     assert standing.error[0] == pytest.approx(before, abs=SIGMA)
     stamp_ns = 1_000_000_000 + standing.k * 10_000_000 + 1
     assert standing.ekf.gnss_heading(stamp_ns, math.nan, SIGMA**2) == "not_finite"
+
+
+@pytest.mark.parametrize("baseline_B_m", [(0.0, 0.0, 0.0), (0.0, 0.0, 1.0)])
+def test_a_baseline_that_tells_no_heading_is_refused(baseline_B_m: tuple[float, ...]) -> None:
+    with pytest.raises(InputError, match=r"baseline_B_m: .* a heading needs two antennas"):
+        MountingParams(baseline_B_m=baseline_B_m)

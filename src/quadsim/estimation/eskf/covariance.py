@@ -233,7 +233,7 @@ def spread(state: Eskf, variance: float, n: int) -> None:
             compiler makes nothing else of them if it knows.
     """
     covariance, h, K, ph = state.covariance, state.h, state.K, state.ph
-    before, half = state.before, state.left
+    before, half = state.before, state.half
     for k in range(n):
         before[k] = ph[k]
         ph[k] = 0.0

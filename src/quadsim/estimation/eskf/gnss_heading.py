@@ -50,7 +50,7 @@ def fuse_gnss_heading(
     """
     noise, heading = params.noise, state.heading
     if variance <= 0.0:
-        variance = noise.gnss_heading_sigma_rad**2
+        variance = noise.gnss_heading_sigma_rad * noise.gnss_heading_sigma_rad
     if state.running == 0:
         window = state.alignment
         store(window.baseline_0, rotate(quat(window.q_0S), baseline_S(state, params)))

@@ -279,7 +279,7 @@ class Eskf(Record):
     ph: ErrorState
     K: ErrorState
     before: ErrorState
-    left: ErrorState
+    half: ErrorState
     correction: ErrorState
     heading_moved_rad: float  # by corrections, since they last turned what is fixed in the IMU
     field_moved_T: Vector  # the reference field, since its error last followed the attitude's

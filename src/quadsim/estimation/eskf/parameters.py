@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from quadsim.base.parameters import Choice, Spec, Vec3
+from quadsim.geometry.axes import refuse_steep_baseline
 
 #: Rejected for so long, a sensor is right and the state is wrong: it is reset, s.
 RECOVERY_S = 2.0
@@ -92,6 +93,10 @@ class MountingParams:
     flow_roll_pitch_yaw_deg: Annotated[
         Vec3, Spec("attitude of its axes; it looks along its -z", "deg", ge=-180.0, le=180.0)
     ] = (0.0, 0.0, 0.0)
+
+    def __post_init__(self) -> None:
+        """Refuse a baseline that tells no heading."""
+        refuse_steep_baseline("baseline_B_m", self.baseline_B_m)
 
 
 @dataclass(frozen=True)
