@@ -178,10 +178,14 @@ def heading_messages(frame: str) -> SampleMessages:
 
 
 def heading_of(q_xyzw: Any, q_covariance: Any) -> tuple[Any, Any]:
-    """Yaw of an Imu, or of each of many, and its variance; NaN where there is no orientation."""
+    """Yaw of an Imu, or of each of many, and its variance; NaN where there is no orientation.
+
+    Nobody filled in a quaternion of zeros.
+    """
     x, y, z, w = np.moveaxis(q_xyzw, -1, 0)
-    yaw = np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
-    there = q_covariance[..., 0, 0] != NO_ORIENTATION
+    yaw = np.arctan2(2.0 * (w * z + x * y), w * w + x * x - y * y - z * z)
+    filled = w * w + x * x + y * y + z * z > 0.0
+    there = filled & (q_covariance[..., 0, 0] != NO_ORIENTATION)
     return np.where(there, yaw, math.nan), q_covariance[..., 2, 2]
 
 

@@ -14,7 +14,7 @@ from quadsim.base.errors import InputError
 from quadsim.sensors.gnss_heading import MODEL, GnssHeadingParams
 from quadsim.sensors.model import SimulatedSensor
 from quadsim.wire.decode import decode
-from quadsim.wire.samples import heading_messages
+from quadsim.wire.samples import heading_messages, heading_of
 from quadsim.wire.standard import IMU
 from quadsim.world.environment import EnvironmentParams
 
@@ -76,3 +76,11 @@ def test_its_message_is_an_orientation_whose_yaw_alone_counts():
     assert variance[:, 0] == pytest.approx(found["variance_rad2"])
     assert block["q_covariance"][0, 0, 0] > 100.0
     assert block["f_covariance"][0, 0, 0] == block["w_covariance"][0, 0, 0] == -1.0
+
+
+def test_an_orientation_that_nobody_filled_in_is_no_heading():
+    """A quaternion of zeros; a length other than one changes no yaw."""
+    q_xyzw = Rotation.from_euler("ZYX", [-2.0, 0.3, 0.2]).as_quat()
+    heading, _ = heading_of(np.array([np.zeros(4), q_xyzw, 3.0 * q_xyzw]), np.zeros((3, 3, 3)))
+    assert np.isnan(heading[0])
+    assert heading[1:] == pytest.approx([-2.0, -2.0], abs=1e-12)
