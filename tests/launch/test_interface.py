@@ -55,8 +55,8 @@ KNOWN = {
         "rehearsal": "pillars", "seed": "1", "record": "true",
     },
     "replay": {
-        "bag": "", "rate": "1", "paused": "false", "start": "0", "duration": "0", "loop": "false",
-        "topics": "", "exclude": "", "remap": "", "clock": "auto", "reliable": "false",
+        "bag": "", "rate": "1", "paused": "false", "start": "0", "duration": "0",
+        "topics": "", "exclude": "",
         "namespace": "/quad", "without": "", "live": "", "wait_for": "", "driver": "",
         "config": "", "scenario": "", "record": "false",
     },

@@ -44,17 +44,17 @@ def test_its_nodes_are_those_of_the_description(launch_module, bag):
 def test_arguments_reach_the_nodes(bag):
     values = DEFAULTS | {
         "bag": bag, "rate": "0", "start": "1.5", "duration": "3", "topics": "/quad/*, /datum",
-        "remap": "/quad:=/ghost", "live": "estimator", "without": "autopilot",
-        "config": "fcnd", "paused": "true", "clock": "log",
+        "exclude": "/clock", "live": "estimator", "without": "autopilot",
+        "config": "fcnd", "paused": "true",
     }  # fmt: skip
     player, estimator = describe_replay_launch(values)
     expected = {
-        "bag": bag, "rate": 0.0, "start_s": 1.5, "duration_s": 3.0, "paused": True, "clock": "log",
-        "topics": ["/quad/*", "/datum"], "remap": ["/quad:=/ghost"],
-        "without": ["autopilot", "estimator"], "wait_for": ["/ghost/estimator"], "reliable": True,
+        "bag": bag, "rate": 0.0, "start_s": 1.5, "duration_s": 3.0, "paused": True,
+        "topics": ["/quad/*", "/datum"], "exclude": ["/clock"],
+        "without": ["autopilot", "estimator"], "wait_for": ["/quad/estimator"], "reliable": True,
     }  # fmt: skip
     assert expected.items() <= dict(player.parameters).items()
-    assert (estimator.namespace, estimator.parameters["config"]) == ("/ghost", "fcnd")
+    assert (estimator.namespace, estimator.parameters["config"]) == ("/quad", "fcnd")
     assert estimator.parameters["magnetic_field_W_T"] == [0.0, 2e-5, -4e-5]
     assert estimator.parameters["use_sim_time"] is True
 
@@ -67,7 +67,6 @@ def test_arguments_reach_the_nodes(bag):
         ({"live": "imu"}, "live 'imu'"),
         ({"without": "gps"}, "without 'gps'"),
         ({"live": "estimator", "namespace": "/quad9"}, "no vehicle /quad9"),
-        ({"loop": "true", "record": "true"}, "record: not together with loop"),
     ],
 )
 def test_a_wrong_argument_is_named(bag, values, words):

@@ -1,24 +1,34 @@
-"""``quadsim replay``: estimators over bags, scored against the truth in them."""
+"""``quadsim replay``: estimators over bags, scored against the truth in them; or a bag on DDS."""
 
 from __future__ import annotations
 
+import tempfile
+import threading
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quadsim.base.errors import InputError, QuadsimError
 from quadsim.base.files import missing_bag
 from quadsim.base.options import argument, option
 from quadsim.cli.common import (
     BAD_INPUT,
+    FAILED,
+    INTERRUPTED,
+    PASSED,
     FlightProgress,
     loading,
     one_line,
+    print_json,
+    ready_for_ros,
     say,
     to_json,
+    working,
     write_pictures,
 )
 from quadsim.cli.options import (
+    Domain,
     Driver,
     FixUnits,
     MapOrigin,
@@ -28,12 +38,16 @@ from quadsim.cli.options import (
     command,
     given,
 )
-from quadsim.cli.publish import PublishOptions, publish
+from quadsim.ros.graph.options import ReplayOptions
 
 if TYPE_CHECKING:
+    from rclpy.context import Context
+
     from quadsim.analysis.replay import Settings
     from quadsim.analysis.scoring import ScoredRun, Scoring
     from quadsim.analysis.summary import Summary
+    from quadsim.ros.graph.graph import NodeSpec
+    from quadsim.ros.nodes.player import PlayerNode
     from quadsim.sim.log import FlightLog
 
 
@@ -42,6 +56,16 @@ OF_REPLAY = (
     *("estimators", "sensors", "parameters", "fix_units", "truth", "align", "spans"),
     *("report", "csv", "tum", "pictures"),
 )
+
+
+@dataclass(frozen=True)
+class PublishOptions:
+    """Options of ``quadsim replay --publish``."""
+
+    publish: bool = option(False, "play the bag on DDS instead; the options below are for that")
+    replay: ReplayOptions = field(default_factory=ReplayOptions)
+    record: Path | None = option(None, "record what is heard into this new folder")
+    domain: Domain = None
 
 
 @dataclass(frozen=True)
@@ -155,16 +179,7 @@ def replay(options: ReplayCommandOptions) -> int:
     """
     options.check()
     if options.publish.publish:
-        played = replace(
-            options.publish.replay,
-            namespace=options.namespace,
-            driver=options.driver,
-            config=next(iter(options.configs), None),
-            changes=options.changes,
-            datum=options.datum,
-        )
-        asked = replace(options.publish, replay=played)
-        return publish(options.bags[0], asked, options.settle_s, options.output, options.as_json)
+        return _publish(options)
     from quadsim.analysis.replay import load_kernels
 
     settings = _settings_of(options)
@@ -281,3 +296,132 @@ def _compared(runs: list[ScoredRun]) -> tuple[dict[str, FlightLog], dict[str, Su
         labels = [runs[0].log.scenario or runs[0].title]
     logs = {label: run.log for label, run in zip(labels, runs, strict=True)}
     return logs, {label: run.summary for label, run in zip(labels, runs, strict=True)}
+
+
+# ---- --publish: the bag on DDS, with live nodes if asked for -------------------------------------
+
+
+def _publish(options: ReplayCommandOptions) -> int:
+    """Play a bag on DDS until it ends or somebody presses Ctrl-C.
+
+    Returns:
+        Exit status: 0 all was played, 1 a live node died or the record is not complete, 130
+        interrupted.
+
+    Raises:
+        InputError: what is asked for cannot be done; one line.
+    """
+    (bag,), asked, output = options.bags, options.publish, options.output
+    if asked.record is not None and asked.record.exists():
+        raise InputError(f"{asked.record}: exists already; name a new folder with --record")
+    ready_for_ros()
+    from quadsim.base.whole_files import write_whole
+    from quadsim.cli.show import show_summary
+    from quadsim.ros.graph.replay_graph import describe_replay
+    from quadsim.ros.runtime.domain import chosen_domain, held
+    from quadsim.ros.runtime.processes import prepare
+
+    domain = chosen_domain(asked.domain)
+    with held(domain), ExitStack() as stack:
+        recorded = asked.record
+        if recorded is None and "estimator" in asked.replay.live:
+            scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="quadsim-replay-"))
+            recorded = Path(scratch) / "bag"
+        played_by = replace(
+            asked.replay,
+            namespace=options.namespace,
+            driver=options.driver,
+            config=next(iter(options.configs), None),
+            changes=options.changes,
+            datum=options.datum,
+            bag=None if recorded is None else str(recorded.absolute()),
+        )
+        specs = describe_replay(bag, played_by)
+        if len(specs) > 1:
+            with loading("starting the nodes"):
+                prepare()
+        status, played = _play(bag, specs, domain)
+        if not played:
+            return status
+        say(_words(played))
+        if status == INTERRUPTED:
+            return status
+        summary: dict[str, Any] = {"notes": [], "estimators": {}, "errors": []}
+        if recorded is not None and recorded.is_dir():
+            summary |= _score(recorded, options.namespace, options.settle_s)
+    errors = [*summary["errors"], *played.pop("errors")]
+    summary |= played | {"passed": status == PASSED, "record": asked.record, "errors": errors}
+    if output is not None:
+        write_whole(output, to_json(summary) + "\n")
+    if options.as_json:
+        print_json(summary)
+    elif summary["estimators"]:
+        show_summary(summary, as_json=False)
+    return status
+
+
+def _play(bag: Path, specs: list[NodeSpec], domain: int) -> tuple[int, dict[str, Any]]:
+    """Run the player in this process and the other nodes in theirs; exit status and figures."""
+    from quadsim.ros.runtime.processes import child_nodes, maker
+    from quadsim.ros.runtime.runtime import run
+
+    players: list[PlayerNode] = []
+    stop = threading.Event()
+    with (
+        FlightProgress(bag.name, None) as progress,
+        child_nodes(specs[1:], domain, stop) as failures,
+    ):
+
+        def tell(played_s: float, words: str) -> None:
+            progress.update(played_s, None, words)
+
+        def make(context: Context) -> PlayerNode:
+            node: PlayerNode = maker(specs[0])(context=context, stop=stop, progress=tell)
+            players.append(node)
+            return node
+
+        status = run([make], domain=domain, stop=stop)
+    for failure in failures:
+        say(failure)
+        status = FAILED
+    if not players:
+        return status, {}
+    (player,) = players
+    if status == PASSED and not player.finished:
+        say("interrupted")
+        status = INTERRUPTED
+    late = player.pace.lateness
+    return status, {
+        "bag": bag,
+        "finished": player.finished,
+        "errors": failures,
+        "duration_s": player.played_s,
+        "wall_s": player.wall_s,
+        "rate": player.pace.rate,
+        "messages": sum(player.outputs.counts.values()),
+        "topics": {name: {"count": n} for name, n in sorted(player.outputs.counts.items())},
+        "skipped": player.outputs.skipped,
+        "late_ms": {"median": late.percentile_ms(50.0), "p99": late.percentile_ms(99.0)},
+    }
+
+
+def _score(recorded: Path, namespace: str, settle_s: float) -> dict[str, Any]:
+    """Summary of the recorded bag: how good the live estimator was."""
+    from quadsim.analysis.summary import summarize
+    from quadsim.bag.log import read_log
+    from quadsim.bag.reading import open_bag
+
+    with working("reading the recorded bag"), open_bag(recorded) as opened:
+        return summarize(read_log(opened, namespace), settle_s=settle_s)
+
+
+def _words(summary: dict[str, Any]) -> str:
+    """How it was played, in a line."""
+    words = (
+        f"{summary['bag']}: played {summary['messages']} messages, {summary['duration_s']:.1f} s"
+    )
+    words += f" in {summary['wall_s']:.1f} s"
+    if summary["late_ms"]["median"] >= 0.0:  # NaN: nothing was waited for
+        median, most = summary["late_ms"].values()
+        words += f"; late by {median:.2f} ms (median), {most:.2f} ms (99 %)"
+    return words

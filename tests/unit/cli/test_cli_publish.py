@@ -13,15 +13,15 @@ import pytest
 from click.testing import CliRunner
 
 from quadsim.bag.writer import BagWriter
-from quadsim.cli import publish as command
+from quadsim.cli import replay as command
 from quadsim.cli.main import main
 
 pytest.importorskip("rclpy")
 
 from quadsim.base.errors import FlightError
-from quadsim.ros.graph import child_processes as besides
 from quadsim.ros.graph.graph import NodeSpec
 from quadsim.ros.nodes.recorder import RecorderNode
+from quadsim.ros.runtime import processes
 from quadsim.ros.runtime.runtime import FAILED, PASSED
 
 
@@ -46,19 +46,17 @@ def bag(tmp_path):
         (["--duration", "1"], "--duration: only with --publish"),
         (["--wait-for", "/a"], "--wait-for: only with --publish"),
         (["--publish", "--rate", "-1"], "-1.0 is not in the range"),
-        (["--publish", "--clock", "mine"], "'mine' is not one of"),
         (["--publish", "--config", "a", "--config", "b"], "plays one bag, with one --config"),
         (["--publish", "more"], "plays one bag, with one --config"),
         (["--publish", "--without", "estimater"], "without 'estimater'; nodes: "),
         (["--publish", "--live", "imu"], "live 'imu'; nodes that can run live: estimator"),
         (["--publish", "--live", "estimator"], "no vehicle /quad for live nodes"),
-        (["--publish", "--loop", "--record", "{free}"], "record: not together with loop"),
         (["--publish", "--record", "{bag}"], "exists already; name a new folder with --record"),
         (["--publish", "--domain", "233"], "233"),
     ],
 )
 def test_bad_input_is_one_line(bag, tmp_path, arguments, words):
-    result = run(bag, *(text.format(bag=bag, free=tmp_path / "free") for text in arguments))
+    result = run(bag, *(text.format(bag=bag) for text in arguments))
     assert result.exit_code == 2
     assert result.stdout == ""
     assert words in result.stderr.splitlines()[-1]
@@ -74,12 +72,11 @@ def test_options_reach_the_player(bag, monkeypatch):
         return PASSED, {}
 
     monkeypatch.setattr(command, "_play", play)
-    options = ("--rate", "0", "--start", "1.5", "--clock", "none", "--exclude", "/chatter,/chatter")
+    options = ("--rate", "0", "--start", "1.5", "--exclude", "/chatter,/chatter")
     assert run(bag, "--publish", *options, "--exclude", "/c*").exit_code == 0
     (parameters,) = seen
     assert parameters["rate"] == 0.0
     assert parameters["start_s"] == 1.5
-    assert parameters["clock"] == "none"
     assert parameters["exclude"] == ["/chatter", "/chatter", "/c*"]
 
 
@@ -126,15 +123,15 @@ class Process:
 @pytest.mark.parametrize("status", [0, 1])
 def test_a_record_that_is_not_complete_fails_the_replay(bag, tmp_path, monkeypatch, status):
     monkeypatch.setattr(Process, "status", status)
-    monkeypatch.setattr(besides, "GraphProcess", Process)
-    monkeypatch.setattr("quadsim.ros.runtime.processes.stop_all", lambda _: [])
-    with besides.child_nodes([NodeSpec("recorder", "/", {})], 0, threading.Event()) as failures:
+    monkeypatch.setattr(processes, "GraphProcess", Process)
+    monkeypatch.setattr(processes, "stop_all", lambda _: [])
+    with processes.child_nodes([NodeSpec("recorder", "/", {})], 0, threading.Event()) as failures:
         assert not failures
     assert len(failures) == status
 
     late = SimpleNamespace(percentile_ms=lambda _: math.nan)
     player = SimpleNamespace(
-        finished=True, control=SimpleNamespace(lateness=late, rate=1.0), played_s=1.0, wall_s=1.0,
+        finished=True, pace=SimpleNamespace(lateness=late, rate=1.0), played_s=1.0, wall_s=1.0,
         outputs=SimpleNamespace(counts={}, skipped={}),
     )  # fmt: skip
 
@@ -142,9 +139,9 @@ def test_a_record_that_is_not_complete_fails_the_replay(bag, tmp_path, monkeypat
     def around(*_):
         yield failures
 
-    monkeypatch.setattr(besides, "child_nodes", around)
-    monkeypatch.setattr("quadsim.ros.runtime.processes.maker", lambda _: lambda **_: player)
-    monkeypatch.setattr("quadsim.ros.runtime.processes.prepare", lambda: None)
+    monkeypatch.setattr(processes, "child_nodes", around)
+    monkeypatch.setattr(processes, "maker", lambda _: lambda **_: player)
+    monkeypatch.setattr(processes, "prepare", lambda: None)
     monkeypatch.setattr("quadsim.ros.graph.replay_graph._recorder", lambda *_: [])
     monkeypatch.setattr(
         "quadsim.ros.runtime.runtime.run", lambda makers, **_: makers[0](None) and PASSED

@@ -1,4 +1,4 @@
-"""Parts of the player without a graph: steps and jumps, what goes wrong in its thread, its end."""
+"""Parts of the player without a graph: its time, what goes wrong in its thread, its end."""
 
 from __future__ import annotations
 
@@ -10,67 +10,33 @@ import pytest
 pytest.importorskip("rclpy")
 
 from quadsim.base.errors import FlightError, InputError
-from quadsim.ros.nodes.player import PlayerNode
-from quadsim.ros.player.control import PlayControl
-from quadsim.ros.player.outputs import PlayedTopics
-from quadsim.ros.player.playback import TICKS, Selection
+from quadsim.ros.nodes.player import PlayedTopics, PlayerNode
+from quadsim.ros.parts.playback import TICKS, Pace
 
 BEGIN_NS = 10**12
 
 
-# ---- steps and jumps ---------------------------------------------------------------------------
+# ---- time --------------------------------------------------------------------------------------
 
 
-def test_a_step_that_comes_before_the_first_message_is_taken():
-    """What is latched is heard before the bag has been read on: whoever hears it may step."""
-    control = PlayControl(1.0, True)
-    control.play()
-    assert control.step(0)
-    control.begin(BEGIN_NS)
-    assert control.wait(BEGIN_NS, tick=True)
-    assert control.wait(BEGIN_NS, tick=False)
-    waits = threading.Timer(0.2, control.stop)
-    waits.start()
-    assert not control.wait(BEGIN_NS, tick=False)  # that was the one step
-
-
-def test_a_step_on_the_way_of_a_jump_counts_from_where_it_leads():
-    control = PlayControl(1.0, True)
-    control.play()
-    control.begin(BEGIN_NS)
-    control.step(10**9)
-    assert control.seek(BEGIN_NS + 5 * 10**9)  # what was asked for before is forgotten
-    control.step(2 * 10**9)
-    assert control.take_seek() == BEGIN_NS + 5 * 10**9
-    control.step(10**9)
-    control.begin(BEGIN_NS + 5 * 10**9)
-    assert control.wait(BEGIN_NS + 8 * 10**9, tick=False)
-    waits = threading.Timer(0.2, control.stop)
-    waits.start()
-    assert not control.wait(BEGIN_NS + 8 * 10**9 + 1, tick=False)
-
-
-def test_a_jump_is_taken_only_while_it_plays():
-    control = PlayControl(1.0, False)
-    assert not control.seek(BEGIN_NS)
-    assert not control.interrupted  # what is waited for first is still waited for
-    control.play()
-    assert control.seek(BEGIN_NS)
-    assert control.end() == BEGIN_NS  # it came just in time
-    assert control.end() is None
-    assert not control.seek(BEGIN_NS)
-
-
-def test_who_seeks_too_early_is_told():
-    node = SimpleNamespace(
-        control=PlayControl(1.0, False),
-        _begin_ns=BEGIN_NS,
-        _playback=SimpleNamespace(start_ns=BEGIN_NS, stop_ns=BEGIN_NS + 10**9),
-        _state="waits for listeners",
-    )
-    assert PlayerNode.seek(node, 0.5) == "the bag does not play now (waits for listeners)"
-    node.control.play()
-    assert PlayerNode.seek(node, 0.5) == ""
+def test_a_pause_is_made_up_for_by_no_hurry(monkeypatch):
+    """At rate 2 a message 4 s of the bag later is due 2 s later, and what it stood comes on top."""
+    now_ns = [0]
+    monkeypatch.setattr("quadsim.ros.parts.playback.time.monotonic_ns", lambda: now_ns[0])
+    pace = Pace(2.0, True, BEGIN_NS)
+    now_ns[0] = 10 * 10**9
+    pace.begin()
+    now_ns[0] += 3 * 10**9
+    pace.pause(False)
+    now_ns[0] += 1_900_000_000
+    stops = threading.Timer(0.05, pace.stop)
+    stops.start()
+    assert not pace.wait(BEGIN_NS + 4 * 10**9)  # 0.1 s too early
+    pace.stopping = False
+    now_ns[0] += 100_000_000
+    assert pace.wait(BEGIN_NS + 4 * 10**9)
+    assert pace.position_ns == BEGIN_NS + 4 * 10**9
+    assert pace.lateness.count == 1
 
 
 # ---- the thread --------------------------------------------------------------------------------
@@ -78,19 +44,17 @@ def test_who_seeks_too_early_is_told():
 
 def player(**parts):
     """What a player's methods use, without a node."""
-    control = PlayControl(1.0, False)
+    pace = Pace(1.0, False, BEGIN_NS)
     values = {
-        "control": control,
+        "pace": pace,
         "outputs": SimpleNamespace(await_acknowledgement=lambda *_: None),
         "_in_step": SimpleNamespace(names=[], wait_in_turn=lambda _: []),
-        "_playback": SimpleNamespace(start_ns=BEGIN_NS),
         "_stop": threading.Event(),
         "_failure": None,
-        "_keyboard": None,
         "_progress": None,
         "_began_s": 0.0,
         "_await_all": lambda: None,
-        "_play": lambda _: None,
+        "_play": lambda: None,
         "finished": False,
     }
     node = SimpleNamespace(**values | parts)
@@ -106,7 +70,7 @@ def test_all_that_is_played_and_taken_is_finished():
 
 
 def test_an_error_of_ours_in_the_thread_does_not_hang_it():
-    def fail(_):
+    def fail():
         raise ZeroDivisionError
 
     node = player(_play=fail)
@@ -131,22 +95,21 @@ def test_a_listener_that_does_not_take_it_is_named():
         _node=SimpleNamespace(get_subscriptions_info_by_topic=lambda _: ["rviz"]),
         _nodes=lambda infos: infos,
     )
-    control = PlayControl(1.0, False)
+    pace = Pace(1.0, False, BEGIN_NS)
     with pytest.raises(FlightError, match="acknowledged by listeners of /quad/imu"):
-        PlayedTopics.await_acknowledgement(outputs, control, [], 0.0)
+        PlayedTopics.await_acknowledgement(outputs, pace, [], 0.0)
     publisher.wait_for_all_acked = lambda _: True
-    PlayedTopics.await_acknowledgement(outputs, control, [], 0.0)
-    control.stop()
+    PlayedTopics.await_acknowledgement(outputs, pace, [], 0.0)
+    pace.stop()
     publisher.wait_for_all_acked = lambda _: False
-    PlayedTopics.await_acknowledgement(outputs, control, [], 0.0)  # somebody ended it: no failure
+    PlayedTopics.await_acknowledgement(outputs, pace, [], 0.0)  # somebody ended it: no failure
 
 
 # ---- the clock ---------------------------------------------------------------------------------
 
 
-def outputs_of(monkeypatch, clock):
-    """What is played of a bag with a clock and an IMU, without DDS."""
-    types = {"/clock": "rosgraph_msgs/msg/Clock", "/quad/imu/data_raw": "sensor_msgs/msg/Imu"}
+def outputs_of(monkeypatch, types, excluded):
+    """What is played of a bag with these topics, without DDS."""
     bag = SimpleNamespace(
         path="bag", types=types, qos=dict.fromkeys(types, ""), counts=dict.fromkeys(types, 9)
     )
@@ -160,19 +123,26 @@ def outputs_of(monkeypatch, clock):
         get_fully_qualified_name=lambda: "/player",
     )
     made: set[str] = set()
-    monkeypatch.setattr("quadsim.ros.player.outputs.namespaces", lambda _: ["/quad"])
-    outputs = PlayedTopics(node, bag, Selection(), [], clock, 1)
+    monkeypatch.setattr("quadsim.ros.nodes.player.namespaces", lambda _: ["/quad"])
+    outputs = PlayedTopics(node, bag, [], excluded, [], False, 1)
     made |= {output.name for output in outputs.by_topic.values()}
     return outputs
 
 
 def test_without_a_clock_somebody_elses_is_no_rival(monkeypatch):
     """The remedy that the message names is one."""
-    for clock, played in (("auto", ["/clock"]), ("log", [TICKS]), ("none", [])):
-        outputs = outputs_of(monkeypatch, clock)
+    imu = {"/quad/imu/data_raw": "sensor_msgs/msg/Imu"}
+    timed = imu | {"/clock": "rosgraph_msgs/msg/Clock"}
+    for types, excluded, played in (
+        (timed, [], ["/clock"]),
+        (imu, [], [TICKS]),
+        (timed, ["/clock"], []),
+        (imu, ["/clock"], []),
+    ):
+        outputs = outputs_of(monkeypatch, types, excluded)
         assert set(outputs.by_topic) == {"/quad/imu/data_raw", *played}
-        if clock == "none":
+        if not played:
             outputs.name_rivals([])
         else:
-            with pytest.raises(InputError, match=r"play without \(--clock none\)"):
+            with pytest.raises(InputError, match=r"play without \(--exclude /clock\)"):
                 outputs.name_rivals([])

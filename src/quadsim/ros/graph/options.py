@@ -258,15 +258,6 @@ class PlayOptions:
         float,
         Option("play so much of the bag; 0: to the end", "s", ge=0.0, le=1e9, name="duration"),
     ] = 0.0
-    loop: Annotated[bool, Option("begin again at the end")] = False
-    clock: Annotated[
-        str,
-        Option(
-            "/clock: the bag's own or else from the log times; always from them; none",
-            choices=("auto", "log", "none"),
-        ),
-    ] = "auto"
-    reliable: Annotated[bool, Option("offer every topic reliable, whatever was recorded")] = False
 
 
 @dataclass(frozen=True)
@@ -288,10 +279,10 @@ class ReplayOptions:
         (), "play these alone: * and ? (several with commas)", metavar="PATTERNS", commas=True
     )
     exclude: tuple[str, ...] = option(
-        (), "leave these topics out (several with commas)", metavar="PATTERNS", commas=True
-    )
-    remap: tuple[str, ...] = option(
-        (), "play topic or namespace A as B (several with commas)", metavar="A:=B", commas=True
+        (),
+        "leave these topics out (several with commas); /clock: no clock at all",
+        metavar="PATTERNS",
+        commas=True,
     )
     without: tuple[str, ...] = option(
         (),

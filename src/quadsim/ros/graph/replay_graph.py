@@ -21,8 +21,6 @@ from quadsim.base.parameters import flatten
 from quadsim.ros.graph.driver_choice import REPLACEABLE
 from quadsim.ros.graph.graph import NodeSpec, describe, prefixed
 from quadsim.ros.graph.options import Record, ReplayOptions, bag_of
-from quadsim.ros.graph.vehicles import vehicle_namespaces
-from quadsim.ros.player.playback import Selection, parse_remap
 from quadsim.ros.runtime.runtime import in_order_of_arrival
 from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.sim.scenario_text import scenario_from_text
@@ -32,11 +30,6 @@ from quadsim.sim.scenario_text import scenario_from_text
 OUR_WINDOW = 8
 #: What may run live next to a player.
 LIVE = ("estimator", "autopilot", "mixer")
-
-
-def played_name(options: ReplayOptions, name: str) -> str:
-    """What a name of the bag is called when it is played."""
-    return Selection(remap=parse_remap(options.remap)).renamed(name)
 
 
 def describe_replay(path: Path, options: ReplayOptions) -> list[NodeSpec]:
@@ -51,8 +44,6 @@ def describe_replay(path: Path, options: ReplayOptions) -> list[NodeSpec]:
     for name in options.live:
         if name not in LIVE:
             raise InputError(f"live {name!r}; nodes that can run live: {', '.join(LIVE)}")
-    if options.play.loop and options.bag is not None:
-        raise InputError("record: not together with loop, as its time goes back")
     with open_bag(path, options.driver) as bag:
         if options.live and options.namespace not in namespaces(bag):
             there = ", ".join(namespaces(bag)) or "none"
@@ -60,22 +51,19 @@ def describe_replay(path: Path, options: ReplayOptions) -> list[NodeSpec]:
                 f"{path}: no vehicle {options.namespace} for live nodes; vehicles in this bag:"
                 f" {there} (choose with --namespace)"
             )
-        live = _live_nodes(bag, played_name(options, options.namespace), options)
-        recorder = _recorder(bag, sorted(played_name(options, n) for n in namespaces(bag)), options)
-    specs = [*live, *recorder]
+        specs = [*_live_nodes(bag, options), *_recorder(bag, options)]
     player: dict[str, Any] = {
         "bag": str(path),
         **flatten(options.play),
         "driver": options.driver or "",
         # what is offered reliable reaches every listener, and is asked after
-        "reliable": options.play.reliable or bool(specs),
+        "reliable": bool(specs),
         # others' nodes may take one message of each topic in turn
         "window": OUR_WINDOW if in_order_of_arrival() and not options.wait_for else 1,
     }
     lists = {
         "topics": options.topics,
         "exclude": options.exclude,
-        "remap": options.remap,
         "without": (*options.without, *options.live),
         "wait_for": (*options.wait_for, *(spec.full_name for spec in specs)),
     }
@@ -83,8 +71,8 @@ def describe_replay(path: Path, options: ReplayOptions) -> list[NodeSpec]:
     return [NodeSpec("player", "/", player), *specs]
 
 
-def _live_nodes(bag: Bag, namespace: str, options: ReplayOptions) -> list[NodeSpec]:
-    nodes = []
+def _live_nodes(bag: Bag, options: ReplayOptions) -> list[NodeSpec]:
+    nodes, namespace = [], options.namespace
     if "estimator" in options.live:
         nodes.append(NodeSpec("estimator", namespace, _estimator(bag, options)))
     others = [name for name in options.live if name != "estimator"]
@@ -129,23 +117,18 @@ def _scenario(bag: Bag, asked: str | None, needed_by: str) -> Scenario:
     return load_scenario(name)
 
 
-def _recorder(bag: Bag, vehicles: list[str], options: ReplayOptions) -> list[NodeSpec]:
+def _recorder(bag: Bag, options: ReplayOptions) -> list[NodeSpec]:
     if options.bag is None:
         return []
-    known = vehicle_namespaces(len(vehicles))
-    if vehicles != sorted(known):
-        raise InputError(
-            f"record: of vehicles {', '.join(vehicles) or 'none'}; the recorder knows"
-            f" {', '.join(known) or '/quad'}: name them so with --remap"
-        )
     # what was flown is still what was flown; the closed loop's digest is not in here
     origin = {key: text for key, text in bag.custom.items() if key != DIGEST}
-    parameters = {
+    parameters: dict[str, Any] = {
         "output": options.bag,
         "metadata": json.dumps(origin | surroundings()),
-        "count": len(vehicles),
         "nodes": " ".join(sorted({*options.live, "recorder"})),
     }
+    if vehicles := namespaces(bag):
+        parameters["namespaces"] = vehicles
     return [NodeSpec("recorder", "/", parameters)]
 
 
