@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rosbags.interfaces import Nodetype
 
 from quadsim.bag.metadata import qos_yaml
 from quadsim.bag.profiles import Recording, Thinning
@@ -26,8 +27,8 @@ from quadsim.sim.log import Event
 from quadsim.sim.recorded import RecordedLoop
 from quadsim.wire import samples
 from quadsim.wire.axes import rotation_matrices
-from quadsim.wire.encode import Template, attitude_template, joint_template
-from quadsim.wire.make import header, make_message, serialise
+from quadsim.wire.definitions import standard_types
+from quadsim.wire.encode import SECOND_NS, Template, attitude_template, joint_template
 from quadsim.wire.samples import SampleMessages
 from quadsim.wire.standard import (
     FIX,
@@ -37,6 +38,49 @@ from quadsim.wire.standard import (
     POSE,
     TWIST_STAMPED,
 )
+
+
+def make_message(type_name: str, **fields: Any) -> Any:
+    """A message of a standard type; fields that are not given are zero or empty.
+
+    Args:
+        type_name: ``package/msg/Type``.
+        fields: by their names; nested messages are made by another call.
+    """
+    types = standard_types()
+    values: dict[str, Any] = {}
+    for field, (node, detail) in types.get_msgdef(type_name).fields:
+        if field in fields:
+            values[field] = fields[field]
+        elif node == Nodetype.NAME:
+            values[field] = make_message(str(detail))
+        elif node == Nodetype.BASE:
+            values[field] = "" if detail[0] == "string" else 0
+        elif node == Nodetype.ARRAY:
+            values[field] = np.zeros(detail[1])
+        else:
+            values[field] = _no_items(detail)
+    return types.types[type_name](**values)
+
+
+def _no_items(detail: Any) -> Any:
+    (node, kind), _ = detail
+    if node == Nodetype.BASE and kind[0] != "string":
+        return np.zeros(0, "u1" if kind[0] in ("octet", "bool") else kind[0])
+    return []
+
+
+def header(frame: str = "", stamp_ns: int = 0) -> Any:
+    """A Header message."""
+    seconds, nanoseconds = divmod(int(stamp_ns), SECOND_NS)
+    stamp = make_message("builtin_interfaces/msg/Time", sec=seconds, nanosec=nanoseconds)
+    return make_message("std_msgs/msg/Header", frame_id=frame, stamp=stamp)
+
+
+def serialise(type_name: str, **fields: Any) -> bytes:
+    """A message of a standard type as little-endian CDR; arguments as of :func:`make_message`."""
+    return bytes(standard_types().serialize_cdr(make_message(type_name, **fields), type_name))
+
 
 Stamps = NDArray[np.int64]
 Make = Callable[[slice], list[bytes]]

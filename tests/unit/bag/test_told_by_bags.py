@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from quadsim.bag.flight import header, serialise
 from quadsim.bag.heard import heard_of
 from quadsim.bag.metadata import qos_yaml
 from quadsim.bag.reading import open_bag
@@ -16,7 +17,6 @@ from quadsim.bag.unread import unread_notes
 from quadsim.bag.writer import BagWriter
 from quadsim.base.errors import InputError
 from quadsim.wire.encode import Template
-from quadsim.wire.make import header, serialise
 
 FIX = "sensor_msgs/msg/NavSatFix"
 STAMPS_NS = np.arange(200) * 100_000_000

@@ -27,12 +27,10 @@ from sensor_msgs.msg import (
     Range,
 )
 
-from quadsim.ros.gazebo.field import FieldCheck
-from quadsim.ros.gazebo.figures import GnssFigures, ImuFigures, RangeFigures, figures_of
 from quadsim.ros.messages import gazebo
 from quadsim.ros.messages.cdr import MessageError
-from quadsim.sensors.devices import load_suite
-from quadsim.sensors.rangefinder import echo_variance
+from quadsim.ros.nodes.gazebo_adapter import FieldCheck
+from quadsim.sensors.devices import load_device
 
 HALF = math.sqrt(0.5)
 STAMP_NS = 12_345_678_901
@@ -81,9 +79,11 @@ def test_an_imu_sample_keeps_its_numbers_and_gets_our_covariance():
     given.orientation.w = 1.0  # of Gazebo's own; ours has none
     given.linear_acceleration.x, given.linear_acceleration.z = 0.5, 9.81
     given.angular_velocity.y = -0.2
-    convert = gazebo.imu_conversion(
-        "quad1/imu_link", ImuFigures((0.1, 0.2, 0.3), (0.01, 0.02, 0.03))
+    device = SimpleNamespace(  # variances of a sample
+        accel_variance=lambda: np.array([0.01, 0.04, 0.09]),
+        gyro_variance=lambda: np.array([1e-4, 4e-4, 9e-4]),
     )
+    convert = gazebo.imu_conversion("quad1/imu_link", device)
     read = deserialize_message(convert(as_bridged(given), STAMP_NS), Imu)
     assert (stamp_ns_of(read), read.header.frame_id) == (STAMP_NS, "quad1/imu_link")
     assert read.linear_acceleration == given.linear_acceleration
@@ -102,7 +102,7 @@ def test_an_imu_sample_keeps_its_numbers_and_gets_our_covariance():
 
 def test_a_field_in_gauss_is_named():
     told: list = []
-    convert = gazebo.magnetic_conversion("imu_link", (1e-7, 1e-7, 2e-7), told.append)
+    convert = gazebo.magnetic_conversion("imu_link", (1e-14, 1e-14, 4e-14), told.append)
     given = MagneticField()
     given.magnetic_field.y, given.magnetic_field.z = 2.15e-5, -4.3e-5
     read = deserialize_message(convert(as_bridged(given), STAMP_NS), MagneticField)
@@ -154,7 +154,7 @@ def test_pressure_is_that_at_the_datum_with_a_variance_that_is_one(world_z_m, da
     temperature_K = 288.15 - 0.0065 * geopotential_m
     exponent = 9.80665 * 28.9644 / (8314.32 * -0.0065)
     found_pa = 101325.0 * math.exp(exponent * math.log(288.15 / temperature_K))
-    convert = gazebo.pressure_conversion("base_link", 3.0, datum_m)
+    convert = gazebo.pressure_conversion("base_link", 9.0, datum_m)
     given = FluidPressure(fluid_pressure=found_pa, variance=math.sqrt(3.0))
     read = deserialize_message(convert(as_bridged(given), STAMP_NS), FluidPressure)
     assert read.fluid_pressure == pytest.approx(pressure_pa, abs=1.0)
@@ -168,7 +168,9 @@ def one_ray(range_m: float, rays: int = 1) -> LaserScan:
 
 
 def test_a_scan_of_one_ray_is_a_range():
-    convert = gazebo.range_conversion("range_link", RangeFigures(0.02, 0.01, 2.0, "ultrasound"))
+    keys = {"noise_sigma_m": 0.02, "noise_share": 0.01, "field_of_view_deg": 2.0}
+    device = load_device("rangefinder", "ideal_rangefinder", keys | {"radiation": "ultrasound"})
+    convert = gazebo.range_conversion("range_link", device)
     read = deserialize_message(convert(as_bridged(one_ray(3.0)), STAMP_NS), Range)
     assert (read.range, read.radiation_type) == (3.0, Range.ULTRASOUND)
     assert (read.min_range, read.max_range) == pytest.approx((0.1, 8.0))
@@ -216,9 +218,13 @@ class FixBench:
     """A receiver whose antenna is 0.5 m ahead, with the odometry that it waits for."""
 
     def __init__(self, sigma_mps: float = 0.0) -> None:
-        figures = GnssFigures((1.0, 1.0, 2.0), (sigma_mps,) * 3, (0.5, 0.0, 0.0))
+        device = SimpleNamespace(
+            position_sigma_m=lambda: (1.0, 1.0, 2.0),
+            velocity_sigma_mps=lambda: (sigma_mps,) * 3,
+            position_B_m=(0.5, 0.0, 0.0),
+        )
         self.truth = gazebo.TruthConversion("base_link")
-        self.fixes = gazebo.FixConversion("gps_link", figures, np.random.default_rng(1))
+        self.fixes = gazebo.FixConversion("gps_link", device, np.random.default_rng(1))
 
     def move(self, stamp_ns: int, speed_mps: float):
         self.truth(odometry(stamp_ns, speed_mps), stamp_ns)
@@ -293,18 +299,3 @@ def test_rotor_speeds_go_out_as_velocities():
     assert (message.header.stamp.sec, message.header.stamp.nanosec) == (12, 345_678_901)
     with pytest.raises(MessageError, match="not finite"):
         writer.message(STAMP_NS, [500.0, math.nan])
-
-
-def test_figures_are_those_of_the_suite():
-    devices = load_suite("default")
-    figures = figures_of(devices, FIELD_W_T)
-    assert np.square(figures.imu.accel_sigma_mps2) == pytest.approx(devices["imu"].accel_variance())
-    assert np.square(figures.magnetometer_sigma_T) == pytest.approx(
-        devices["magnetometer"].variance(FIELD_W_T)
-    )
-    assert figures.barometer_sigma_pa**2 == pytest.approx(devices["barometer"].variance())
-    rangefinder = figures.rangefinder
-    for range_m in (0.5, 6.0):
-        expected = echo_variance.py_func(devices["rangefinder"], range_m)
-        found = rangefinder.sigma_m**2 + (rangefinder.sigma_share * range_m) ** 2
-        assert found == pytest.approx(expected)

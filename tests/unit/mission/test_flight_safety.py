@@ -21,7 +21,7 @@ from quadsim.base.records import (
 )
 from quadsim.control.parameters import FailsafeParams
 from quadsim.geometry.rotation import from_euler
-from quadsim.mission.flight.battery import Battery
+from quadsim.mission.flight.context import Battery
 from quadsim.mission.flight.detours import RECOVERY_S
 from quadsim.mission.flight.estimate_check import ESTIMATE_RETURN_S, UPSET_RAD, UPSET_S
 from quadsim.mission.flight.flight import ERROR, WARN, FlightManager

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from quadsim.ros.runtime.cpu import CpuUse, queued_s
+from quadsim.ros.graph.supervisor import CpuUse, queued_s
 
 
 def test_cpu_time_is_what_the_process_counts():

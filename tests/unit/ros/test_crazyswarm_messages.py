@@ -16,10 +16,10 @@ from std_msgs.msg import Header
 
 from quadsim.control.parameters import FlightParams
 from quadsim.mission.flight.flight import FlightManager
-from quadsim.ros.messages import crazyflie as module
 from quadsim.ros.messages.cdr import MessageError
 from quadsim.ros.nodes.swarm import make
 from quadsim.ros.runtime.runtime import run
+from quadsim.ros.swarm import crazyswarm as module
 
 ROWS = "".join(f"float32[] poly_{axis}\n" for axis in ("x", "y", "z", "yaw"))
 DEFINITIONS = {

@@ -12,7 +12,7 @@ from sensor_msgs.msg import Imu
 
 from quadsim.ros.graph import graph
 from quadsim.ros.messages.cdr import MessageError
-from quadsim.ros.parts.gyro import BIAS_WEIGHT, Gyro
+from quadsim.ros.nodes.mixer import BIAS_WEIGHT, Gyro
 from quadsim.sim.scenario import load_scenario
 
 MS = 1_000_000

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from quadsim.ros.runtime.shared_memory import YOUNGEST_S, clear_left_behind
+from quadsim.ros.runtime.domain import YOUNGEST_S, clear_left_behind
 
 DOMAIN = 91
 #: The first participant's unicast port: base + gain * domain + 11 (RTPS 2.3, 9.6.1.1).

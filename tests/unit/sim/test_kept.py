@@ -15,7 +15,7 @@ import pytest
 
 from quadsim.analysis.replay import Settings, replay
 from quadsim.analysis.scoring import Scoring, judge_replay
-from quadsim.bag.tracks import GrowingSpeeds, Rising
+from quadsim.bag.log import GrowingSpeeds, Rising
 from quadsim.base.errors import InputError
 from quadsim.sim import disk_arrays as kept
 from quadsim.sim.disk_arrays import KeptRows, KeptTrack, blocks_of_track, give_back, slices

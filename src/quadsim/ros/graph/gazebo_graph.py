@@ -26,7 +26,6 @@ from quadsim.gazebo.sensors import CameraParams
 from quadsim.gazebo.worlds import for_gazebo
 from quadsim.gazebo.xml import xml_text
 from quadsim.geometry.rotation import to_euler
-from quadsim.ros.gazebo.figures import figures_of
 from quadsim.ros.graph.graph import NodeSpec, SimLaunch, prefixed
 from quadsim.ros.graph.vehicles import frame_prefix, vehicle_namespaces
 from quadsim.ros.runtime import topics
@@ -305,7 +304,6 @@ def _joints(scenario: Scenario, options: GazeboLaunch, world: str) -> list[NodeS
         ]
     sensors = [kind for kind in options.lent if kind not in DRAWN]
     field_W_T = _field_W_T(scenario, options)
-    figures = figures_of(scenario.sensors, field_W_T)
     looks = {"vehicle": scenario.file.vehicle, "sensors": scenario.file.sensors}
     descriptions = [
         NodeSpec("description", name, looks) for name in vehicle_namespaces(options.sim.count)
@@ -316,13 +314,13 @@ def _joints(scenario: Scenario, options: GazeboLaunch, world: str) -> list[NodeS
             name,
             {
                 "use_sim_time": True,
+                "suite": scenario.file.sensors,
                 "sensors": [*sensors, *lidar],
                 "rotors": list(scenario.vehicle.commands),
                 "publish_datum": i == 0,
                 "seed": scenario.file.seed,
                 "magnetic_field_W_T": list(field_W_T),
                 **prefixed(scenario.environment.datum, "datum."),
-                **prefixed(figures, "figures."),
             },
         )
         for i, name in enumerate(vehicle_namespaces(options.sim.count))

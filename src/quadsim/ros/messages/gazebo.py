@@ -16,15 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import new_record
+from quadsim.base.compiled import new_record, plain
 from quadsim.base.parameters import Vec3
 from quadsim.base.records import KINEMATICS
 from quadsim.geometry.rotation import quat, rotate
 from quadsim.geometry.vector import add, cross, vec3
-from quadsim.ros.gazebo.figures import GnssFigures, ImuFigures, RangeFigures
 from quadsim.ros.messages.cdr import MessageError, Reader
 from quadsim.ros.messages.conversion import OdometryReader, OdometryWriter, finite
 from quadsim.ros.runtime import topics
+from quadsim.sensors.gnss import GnssParams
+from quadsim.sensors.imu import ImuParams
+from quadsim.sensors.rangefinder import RangefinderParams, echo_variance
 from quadsim.wire import samples
 from quadsim.wire.encode import SECOND_NS, Template
 from quadsim.world.air.atmosphere import height_of, pressure_at
@@ -76,16 +78,9 @@ def _conversion(
     return lambda payload, stamp_ns: writer.payload(read(reader.read(payload)), stamp_ns)
 
 
-def imu_conversion(frame: str, figures: ImuFigures) -> Convert:
-    """Imu messages in the sensor's frame, with our covariances and no orientation.
-
-    Args:
-        frame: name of the sensor's frame.
-        figures: of the device.
-    """
-    writer = samples.imu_messages(
-        frame, np.square(figures.accel_sigma_mps2), np.square(figures.gyro_sigma_radps)
-    )
+def imu_conversion(frame: str, params: ImuParams) -> Convert:
+    """Imu messages in the sensor's frame, with our covariances and no orientation."""
+    writer = samples.imu_messages(frame, params.accel_variance(), params.gyro_variance())
 
     def read(view: Any) -> dict[str, Any]:
         f_S, w_S = finite(view["f"], "specific force"), finite(view["w"], "angular rate")
@@ -94,12 +89,12 @@ def imu_conversion(frame: str, figures: ImuFigures) -> Convert:
     return _conversion(topics.GAZEBO_IMU, writer, read)
 
 
-def magnetic_conversion(frame: str, sigma_T: Vec3, check: Callable[[Vec3], None]) -> Convert:
+def magnetic_conversion(frame: str, variance_T2: Any, check: Callable[[Vec3], None]) -> Convert:
     """MagneticField messages with our covariance; the model's field is in T, its axes FLU.
 
     Args:
         frame: name of the sensor's frame.
-        sigma_T: deviation of a sample.
+        variance_T2: (3,) of a sample.
         check: takes each sample.
     """
 
@@ -113,11 +108,11 @@ def magnetic_conversion(frame: str, sigma_T: Vec3, check: Callable[[Vec3], None]
         check(m_S)
         return {"m_S": m_S}
 
-    writer = samples.field_messages(frame, np.square(sigma_T))
+    writer = samples.field_messages(frame, variance_T2)
     return _conversion(topics.GAZEBO_MAGNETIC_FIELD, writer, read)
 
 
-def pressure_conversion(frame: str, sigma_pa: float, datum_height_m: float) -> Convert:
+def pressure_conversion(frame: str, variance_pa2: float, datum_height_m: float) -> Convert:
     """FluidPressure messages as at the datum's height, with our variance.
 
     Gazebo's sensor counts the height from z = 0 of the world as from the sea, and sends the root of
@@ -125,7 +120,7 @@ def pressure_conversion(frame: str, sigma_pa: float, datum_height_m: float) -> C
 
     Args:
         frame: name of the sensor's frame.
-        sigma_pa: deviation of a sample.
+        variance_pa2: of a sample.
         datum_height_m: of the world's origin above the sea.
     """
 
@@ -135,23 +130,23 @@ def pressure_conversion(frame: str, sigma_pa: float, datum_height_m: float) -> C
             raise MessageError(f"a pressure of {found_pa} Pa")
         return {"pressure_pa": pressure_at(height_of(found_pa) + datum_height_m)}
 
-    return _conversion(topics.GAZEBO_PRESSURE, samples.pressure_messages(frame, sigma_pa**2), read)
+    return _conversion(topics.GAZEBO_PRESSURE, samples.pressure_messages(frame, variance_pa2), read)
 
 
-def range_conversion(frame: str, figures: RangeFigures) -> Convert:
+def range_conversion(frame: str, params: RangefinderParams) -> Convert:
     """A LaserScan of one ray as Range; limits are the scan's (-inf, inf: too near, nothing there).
 
     Args:
         frame: name of the beam's frame, whose x axis is the ray.
-        figures: what the scan does not say.
+        params: what the scan does not say.
     """
     reader = Reader(topics.GAZEBO_RANGE.type_name)
 
     @lru_cache(maxsize=1)
     def writer(range_min_m: float, range_max_m: float) -> samples.SampleMessages:
         beam = SimpleNamespace(
-            radiation=figures.radiation,
-            field_of_view_deg=figures.field_of_view_deg,
+            radiation=params.radiation,
+            field_of_view_deg=params.field_of_view_deg,
             range_min_m=range_min_m,
             range_max_m=range_max_m,
         )
@@ -165,7 +160,7 @@ def range_conversion(frame: str, figures: RangeFigures) -> Convert:
         if math.isnan(range_m):
             raise MessageError("the range is not a number")
         if math.isfinite(range_m):
-            variance_m2 = figures.sigma_m**2 + (figures.sigma_share * range_m) ** 2
+            variance_m2 = plain(echo_variance)(params, range_m)
         sample = {"range_m": range_m, "variance_m2": variance_m2}
         return writer(float(view["min_range"]), float(view["max_range"])).payload(sample, stamp_ns)
 
@@ -203,19 +198,20 @@ class FixConversion:
 
     Args:
         frame: name of the antenna's frame.
-        figures: of the receiver.
+        params: of the receiver.
         generator: of the velocity's noise.
     """
 
-    def __init__(self, frame: str, figures: GnssFigures, generator: np.random.Generator) -> None:
+    def __init__(self, frame: str, params: GnssParams, generator: np.random.Generator) -> None:
+        sigma_m = params.position_sigma_m()
         self._reader = Reader(topics.GAZEBO_NAVSAT.type_name)
         self._template = Template.of(
             topics.GPS_FIX.type_name, frame, service=samples.GPS,
-            covariance=samples.diagonal(np.square(figures.position_sigma_m)),
-            covariance_type=samples.DIAGONAL_KNOWN if any(figures.position_sigma_m) else 0,
+            covariance=samples.diagonal(np.square(sigma_m)),
+            covariance_type=samples.DIAGONAL_KNOWN if any(sigma_m) else 0,
         )  # fmt: skip
         self._velocities = samples.velocity_messages()
-        self._antenna_B, self._sigma_mps = figures.position_B_m, figures.velocity_sigma_mps
+        self._antenna_B, self._sigma_mps = params.position_B_m, params.velocity_sigma_mps()
         self._generator = generator
         self._odometries: deque[tuple[int, NDArray[np.float64]]] = deque(maxlen=KEPT_ODOMETRIES)
         self._waiting: tuple[int, bytes] | None = None

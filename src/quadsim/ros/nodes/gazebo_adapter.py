@@ -6,17 +6,18 @@ autopilot and mixer fly Gazebo's vehicle as they fly ours.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any
+
+import numpy as np
 
 from quadsim.base.errors import InputError
 from quadsim.base.noise import stream
 from quadsim.base.parameters import Spec, Vec3
 from quadsim.geometry.geodesy import Datum
-from quadsim.geometry.rotation import quat
-from quadsim.ros.gazebo.field import FieldCheck
-from quadsim.ros.gazebo.figures import GazeboFigures
+from quadsim.geometry.rotation import Quat, from_euler, multiply, quat, rotate
 from quadsim.ros.messages.cdr import MessageError, RotorsReader, rotor_names, stamp_of
 from quadsim.ros.messages.gazebo import (
     ActuatorsWriter,
@@ -35,22 +36,83 @@ from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.params import declare, declare_one, declare_texts
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic
+from quadsim.sensors.devices import load_suite
+from quadsim.sensors.imu import ImuParams
+
+#: So many samples of the field are needed before it is judged.
+ENOUGH = 50
+#: Error of the heading that is spoken of; that of Gazebo's tables is 1 to 2 degrees.
+LARGE_DEG = 5.0
+
+
+class FieldCheck:
+    """Mean of the field in the world, by the truth's attitude, against the expected one.
+
+    Args:
+        expected_W_T: what the estimator believes, east, north, up; zero: not known.
+        rotation_deg: roll, pitch, yaw of the sensor's axes in ``base_link``.
+    """
+
+    def __init__(self, expected_W_T: Vec3, rotation_deg: Vec3) -> None:
+        self._expected_W_T = expected_W_T
+        roll, pitch, yaw = map(math.radians, rotation_deg)
+        self._q_BS = from_euler(roll, pitch, yaw)
+        self._sum_W_T = np.zeros(3)
+        self._count = 0
+
+    def take(self, m_S_T: Vec3, q_WB: Quat) -> None:
+        """Take a sample, with the attitude that the vehicle had about then."""
+        self._sum_W_T += rotate(multiply(q_WB, self._q_BS), m_S_T)
+        self._count += 1
+
+    @property
+    def field_W_T(self) -> Vec3 | None:
+        """Mean field in the world, east, north, up; None before there is enough."""
+        if self._count < ENOUGH:
+            return None
+        east, north, up = self._sum_W_T / self._count
+        return float(east), float(north), float(up)
+
+    @property
+    def heading_error_deg(self) -> float:
+        """Angle by which a heading from this field is wrong, positive to the left; 0: not known."""
+        field_W_T = self.field_W_T
+        if field_W_T is None or not any(self._expected_W_T[:2]):
+            return 0.0
+        found = math.atan2(field_W_T[1], field_W_T[0])
+        expected = math.atan2(self._expected_W_T[1], self._expected_W_T[0])
+        # a field that is turned to the left looks as if the vehicle were turned to the right
+        return math.degrees(math.remainder(expected - found, math.tau))
+
+    @property
+    def words(self) -> str:
+        """What is wrong and what to do; empty: nothing."""
+        error_deg, field_W_T = self.heading_error_deg, self.field_W_T
+        if field_W_T is None or abs(error_deg) < LARGE_DEG:
+            return ""
+        numbers = ", ".join(f"{value:.3g}" for value in field_W_T)
+        return (
+            f"Gazebo's magnetic field is [{numbers}] T, which turns the heading by"
+            f" {error_deg:.0f} degrees: <use_earth_frame_ned>false</use_earth_frame_ned> in its"
+            " Magnetometer plugin, or this field as magnetic_field_W_T of the estimator"
+        )
+
 
 #: Stamps farther than this from /clock are replaced by it, s.
 MAX_STAMP_ERROR_S = 0.5
 #: Sensors that Gazebo may have, by their names in suites; a scan or a cloud is a lidar's.
-SENSORS = ("imu", "gnss", "magnetometer", "barometer", "rangefinder", "scan", "points")
+LIDAR = ("scan", "points")
+SENSORS = ("imu", "gnss", "magnetometer", "barometer", "rangefinder", *LIDAR)
 
 
 @dataclass(frozen=True)
 class AdapterParams:
-    """How the node takes Gazebo's messages; see also ``sensors``, ``rotors``, ``seed``."""
+    """How the node takes Gazebo's messages; see also ``suite``, ``sensors``, ``rotors``."""
 
     magnetic_field_W_T: Annotated[
         Vec3, Spec("that the estimator believes in, to be compared; 0: not known", "T")
     ] = (0.0, 0.0, 0.0)
     datum: Datum = field(default_factory=Datum)
-    figures: GazeboFigures = field(default_factory=GazeboFigures)
 
 
 def actuators_class() -> Any:
@@ -77,6 +139,8 @@ class GazeboAdapterNode(QuadsimNode):
         super().__init__("gazebo_adapter", overrides=simulated, **kwargs)
         kind = actuators_class()
         self.params = declare(self, AdapterParams())
+        words = "whose devices Gazebo's model has: deviations that its messages do not say"
+        self._devices: dict[str, Any] = load_suite(declare_one(self, "suite", "ideal", words))
         sensors = declare_texts(self, "sensors", "which are Gazebo's; empty: all but points")
         sensors = sensors or [name for name in SENSORS if name != "points"]
         names = declare_texts(self, "rotors", "in the order of the model's motorNumber")
@@ -86,14 +150,19 @@ class GazeboAdapterNode(QuadsimNode):
             if name not in SENSORS:
                 where = f"node {self.get_fully_qualified_name()}: parameter sensors"
                 raise InputError(f"{where}: {name!r}; known: {', '.join(SENSORS)}")
+            if name not in (*LIDAR, *self._devices):
+                raise InputError(f"{where}: {name!r}, of which the suite has no device")
         self._ahead_ns = round(MAX_STAMP_ERROR_S * 1e9)
         if tells_datum:
             self._datum = self.offer(topics.DATUM)
             self._datum.publish(make_datum(self.params.datum))
         self._stamps: dict[str, int] = {}
         self._last_ns = 0
-        self._make_truth(seed)
-        self._make_sensors(sensors)
+        self._truth = TruthConversion(self.frame("base_link"))
+        self._truth_output = self.offer(topics.TRUTH)
+        self._take(topics.GAZEBO_ODOMETRY, self._on_odometry)
+        self._fixes: FixConversion | None = None
+        self._make_sensors(sensors, seed)
         self._make_motors(kind, names or rotor_names(4))
         self.when_time_goes_back(self._forget, "Gazebo begins anew")
 
@@ -124,38 +193,33 @@ class GazeboAdapterNode(QuadsimNode):
             needed=needed,
         )
 
-    def _make_truth(self, seed: int) -> None:
-        vehicle = self.get_namespace().strip("/")
-        self._truth = TruthConversion(self.frame("base_link"))
-        self._fixes = FixConversion(
-            self.frame("gps_link"), self.params.figures.gnss, stream(seed, vehicle, "gazebo")
-        )
-        self._truth_output = self.offer(topics.TRUTH)
-        self._take(topics.GAZEBO_ODOMETRY, self._on_odometry)
-
-    def _make_sensors(self, sensors: list[str]) -> None:
-        figures, frame = self.params.figures, self.frame
-        self._field = FieldCheck(self.params.magnetic_field_W_T, figures.imu.rotation_deg)
-        sea_m = self.params.datum.height_m
-        imu = imu_conversion(frame("imu_link"), figures.imu)
-        field = magnetic_conversion(
-            frame("imu_link"), figures.magnetometer_sigma_T, self._compare_field
-        )
-        pressure = pressure_conversion(frame("base_link"), figures.barometer_sigma_pa, sea_m)
-        distance = range_conversion(frame("range_link"), figures.rangefinder)
-        conversions: dict[str, tuple[Topic, Topic, Convert]] = {
-            "imu": (topics.GAZEBO_IMU, topics.IMU_RAW, imu),
-            "magnetometer": (topics.GAZEBO_MAGNETIC_FIELD, topics.MAGNETIC_FIELD, field),
-            "barometer": (topics.GAZEBO_PRESSURE, topics.PRESSURE, pressure),
-            "rangefinder": (topics.GAZEBO_RANGE, topics.RANGE, distance),
-            "scan": (topics.GAZEBO_SCAN, topics.SCAN, self._in_lidar_frame),
-            "points": (topics.GAZEBO_POINTS, topics.POINTS, self._in_lidar_frame),
-        }
-        for name in sensors:
-            if name != "gnss":
-                self._pass(*conversions[name], needed=name == "imu")
-        self._with_gnss = "gnss" in sensors
-        if self._with_gnss:
+    def _make_sensors(self, sensors: list[str], seed: int) -> None:
+        devices, frame, expected_W_T = self._devices, self.frame, self.params.magnetic_field_W_T
+        imu = devices.get("imu", ImuParams())
+        self._field = FieldCheck(expected_W_T, imu.rotation_deg)
+        if "imu" in sensors:
+            convert = imu_conversion(frame("imu_link"), imu)
+            self._pass(topics.GAZEBO_IMU, topics.IMU_RAW, convert, needed=True)
+        if "magnetometer" in sensors:
+            variance_T2 = devices["magnetometer"].variance(expected_W_T)
+            convert = magnetic_conversion(frame("imu_link"), variance_T2, self._compare_field)
+            self._pass(topics.GAZEBO_MAGNETIC_FIELD, topics.MAGNETIC_FIELD, convert)
+        if "barometer" in sensors:
+            variance_pa2, sea_m = devices["barometer"].variance(), self.params.datum.height_m
+            convert = pressure_conversion(frame("base_link"), variance_pa2, sea_m)
+            self._pass(topics.GAZEBO_PRESSURE, topics.PRESSURE, convert)
+        if "rangefinder" in sensors:
+            convert = range_conversion(frame("range_link"), devices["rangefinder"])
+            self._pass(topics.GAZEBO_RANGE, topics.RANGE, convert)
+        for name, given, ours in (
+            ("scan", topics.GAZEBO_SCAN, topics.SCAN),
+            ("points", topics.GAZEBO_POINTS, topics.POINTS),
+        ):
+            if name in sensors:
+                self._pass(given, ours, self._in_lidar_frame)
+        if "gnss" in sensors:
+            noise = stream(seed, self.get_namespace().strip("/"), "gazebo")
+            self._fixes = FixConversion(frame("gps_link"), devices["gnss"], noise)
             self._fix_output = self.offer(topics.GPS_FIX)
             self._velocity_output = self.offer(topics.GPS_VELOCITY)
             self._take(topics.GAZEBO_NAVSAT, self._on_fix)
@@ -178,7 +242,8 @@ class GazeboAdapterNode(QuadsimNode):
 
     def _forget(self) -> None:
         self._stamps.clear()
-        self._fixes.forget()
+        if self._fixes is not None:
+            self._fixes.forget()
 
     # ---- what comes in -------------------------------------------------------------------------
 
@@ -192,12 +257,11 @@ class GazeboAdapterNode(QuadsimNode):
     def _on_odometry(self, payload: bytes, stamp_ns: int) -> None:
         """Tell the truth, and the velocity of a fix that waited for it."""
         self._truth_output.publish(self._truth(payload, stamp_ns))
-        if self._with_gnss:
-            done = self._fixes.odometry(self._truth.record)
-            if done is not None:
-                self._publish_fix(*done)
+        if self._fixes is not None and (done := self._fixes.odometry(self._truth.record)):
+            self._publish_fix(*done)
 
     def _on_fix(self, payload: bytes, stamp_ns: int) -> None:
+        assert self._fixes is not None
         for done in self._fixes.fix(payload, stamp_ns):
             self._publish_fix(*done)
 

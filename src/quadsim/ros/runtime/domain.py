@@ -14,15 +14,86 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
 from quadsim.base.errors import InputError
-from quadsim.ros.runtime.shared_memory import clear_left_behind
+
+FOLDER = Path("/dev/shm")
+
+#: Ports of a DDS domain: the first of all, and how many each has (RTPS 2.3, 9.6.1.1).
+PORT_BASE, DOMAIN_GAIN = 7400, 250
+#: What is younger may belong to a process that has not locked it yet, s.
+YOUNGEST_S = 5.0
+
+_PART = re.compile(r"fastdds_(?:port(\d+)|[0-9a-f]{16})")
+_LOCKS = ("_el", "_sl")
+
+
+def clear_left_behind(domain: int, folder: Path = FOLDER) -> int:
+    """Remove mailboxes of a domain, and data of any, whose owners have ended.
+
+    Args:
+        domain: DDS domain that the caller holds.
+        folder: where shared memory lies.
+
+    Returns:
+        How many parts were removed.
+    """
+    first = PORT_BASE + DOMAIN_GAIN * domain
+    removed = 0
+    for path in sorted(folder.glob("fastdds_*")):
+        found = _PART.fullmatch(path.name)
+        if found is None:
+            continue
+        port = found[1]
+        if port is not None and not first <= int(port) < first + DOMAIN_GAIN:
+            continue
+        if _is_left(path, mailbox=port is not None):
+            removed += _remove(path)
+    return removed
+
+
+def _is_left(path: Path, mailbox: bool) -> bool:
+    """Whether nobody holds a part; data without a lock next to it may be anybody's."""
+    locks = [lock for end in _LOCKS if (lock := Path(f"{path}{end}")).exists()]
+    try:
+        young = time.time() - path.stat().st_mtime < YOUNGEST_S
+    except OSError:
+        return False
+    return not young and (mailbox or bool(locks)) and all(map(_is_free, locks))
+
+
+def _is_free(lock: Path) -> bool:
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _remove(path: Path) -> bool:
+    try:
+        path.unlink()
+    except OSError:  # another user's
+        return False
+    alongside = [Path(f"{path}{end}") for end in _LOCKS]
+    for other in (*alongside, path.with_name(f"sem.{path.name}_mutex")):
+        with suppress(OSError):
+            other.unlink()
+    return True
+
 
 HIGHEST = 232
 

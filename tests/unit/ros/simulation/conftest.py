@@ -15,7 +15,7 @@ from interface_definitions import Services
 from quadsim.base.errors import InputError
 from quadsim.base.records import KINEMATICS
 from quadsim.ros.simulation import spawned
-from quadsim.ros.simulation.simulation_services import SimulationServices
+from quadsim.ros.simulation.simulated_time import SimulationServices
 from quadsim.ros.simulation.spawned import SimulatedWorld, Spawned
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from quadsim.ros.simulation import interfaces
-from quadsim.ros.simulation.simulation_services import SimulationServices
+from quadsim.ros.simulation.simulated_time import SimulationServices
 from quadsim.ros.simulation.spawned import Spawned
 
 OK, UNSUPPORTED, NOT_FOUND, FAILED = 1, 0, 2, 4

@@ -1,1 +1,0 @@
-"""Parts of the nodes that speak with Gazebo."""
