@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -64,13 +62,8 @@ def check(options: CheckOptions) -> int:
 class FitOptions(Printed):
     """Options of ``quadsim sensors fit``."""
 
-    bag: Path | None = argument("[BAG]", None)
+    bag: Path = argument("BAG")
     topic: str = option("imu/data_raw", "of the recording: in the namespace, or from / on")
-    flights: tuple[Path, ...] = option(
-        (), "a flight with rotor speeds, or their commands; may be repeated", flags="--flight",
-        metavar="LOG",
-    )  # fmt: skip
-    blades: int = option(2, "with --flight: of a propeller", ge=1, le=8)
     namespace: Namespace = "/quad"
     output: Path | None = option(
         None, "the sensor file; it must not exist yet", path="file", unset="<bag>_imu.yaml"
@@ -80,12 +73,9 @@ class FitOptions(Printed):
         """The file to write.
 
         Raises:
-            InputError: it is there already, its name is wrong, or there is nothing to read.
+            InputError: it is there already, or its name is wrong.
         """
-        logs = [*([] if self.bag is None else [self.bag]), *self.flights]
-        if not logs:
-            raise InputError("nothing to read: give BAG (at rest), --flight LOG, or both")
-        path = self.output or Path(f"{logs[0].resolve().name.removesuffix('.mcap')}_imu.yaml")
+        path = self.output or Path(f"{self.bag.resolve().name.removesuffix('.mcap')}_imu.yaml")
         if path.suffix not in (".yaml", ".yml"):
             raise InputError(f"--output {path}: a sensor file ends in .yaml")
         if path.exists():
@@ -98,27 +88,19 @@ def fit(options: FitOptions) -> int:
     """Estimate an IMU's noise from BAG, a recording at rest, and write a sensor file.
 
     White noise, random walk and bias instability come from the Allan deviation, each with its 95 %
-    interval; a term that the recording does not show is left out. Flights (--flight, any format of
-    docs/logs.md) add the lines and the floor of the rotors, low-passes, and how late rotor speeds
-    and poses are; without BAG the noise at rest is within the floor. Exit status: 0 the figures
+    interval; a term that the recording does not show is left out. Exit status: 0 the figures
     explain the recording, 1 they do not (the file is written all the same), 2 bad input.
     """
     from quadsim.bag.reading import open_bag
     from quadsim.base.whole_files import write_whole
-    from quadsim.lab.sensor_check import fit, recording
+    from quadsim.lab.sensor_check import fit
 
     path = options.file()
-    fitted = fit.Fitted(None)
-    if options.bag is not None:
-        with open_bag(options.bag) as opened, working(f"reading {options.bag}"):
-            recorded = recording.read(opened, options.namespace, options.topic)
-        recording.refuse_motion(recorded)
-        with working("estimating"):
-            fitted = fit.fit_recording(recorded)
-    if options.flights:
-        with ExitStack() as stack, working("estimating from the flights"):
-            bags = [stack.enter_context(open_bag(log)) for log in options.flights]
-            fitted = fit.with_flights(fitted, bags, options.namespace, options.blades)
+    with open_bag(options.bag) as opened, working(f"reading {options.bag}"):
+        recorded = fit.read_recording(opened, options.namespace, options.topic)
+    fit.refuse_motion(recorded)
+    with working("estimating"):
+        fitted = fit.fit_recording(recorded)
     write_whole(path, fit.device_file(fitted))
     summary = {**fitted.summary(), "file": path}
     return finish(summary, options.as_json, lambda _: _show_fit(fitted), f"file: {path}")
@@ -223,13 +205,9 @@ def _show_fit(fitted: Any) -> None:
     from quadsim.cli.show import narrow, number, print_table, tables
     from quadsim.lab.sensor_check.fit import fitted_figures, floors
 
-    console = tables()
-    recording, flown = fitted.recording, fitted.flown
-    if recording is not None:
-        seconds = f"{recording.duration_s:.1f} s at {recording.rate_hz:g} Hz"
-        console.print(f"{recording.source}: {seconds}", soft_wrap=True)
-    if flown is not None:
-        console.print(f"{flown.flown_s:.1f} s of flight at {flown.rate_hz:g} Hz", soft_wrap=True)
+    console, recording = tables(), fitted.recording
+    seconds = f"{recording.duration_s:.1f} s at {recording.rate_hz:g} Hz"
+    console.print(f"{recording.source}: {seconds}", soft_wrap=True)
     rows: list[tuple[str, ...]] = [
         (
             f"{name} {axis}".strip(), unit, number(found.value),
@@ -238,7 +216,6 @@ def _show_fit(fitted: Any) -> None:
         for sensor, triad in fitted.triads.items()
         for name, axis, unit, found in fitted_figures(sensor, triad)
     ]  # fmt: skip
-    rows += [] if flown is None else _flown_rows(flown)
     print_table(console, narrow("figure", "unit", "value", "95 % interval"), rows)
     notes = []
     for sensor, triad in fitted.triads.items():
@@ -247,28 +224,9 @@ def _show_fit(fitted: Any) -> None:
         bias = ", ".join(number(float(value)) for value in triad.bias)
         notes.append(f"{sensor}: bias {bias}")
         notes.append(f"{sensor}: counts of {number(triad.step)}" if triad.step else "")
-        if recording is not None and triad.from_s > 1.5 / recording.rate_hz:
+        if triad.from_s > 1.5 / recording.rate_hz:
             notes.append(f"{sensor}: averages below {triad.from_s:.3g} s are filtered; left out")
         if not triad.explained:
             notes.append(f"{sensor}: these figures do not explain the recording")
-    notes += [] if flown is None else flown.notes
     for note in filter(None, notes):
         console.print(note, soft_wrap=True)
-
-
-def _flown_rows(flown: Any) -> list[tuple[str, ...]]:
-    """What the flights tell, with intervals."""
-    from quadsim.cli.show import number
-
-    rows: list[tuple[str, ...]] = [
-        (f"{each.name} {each.axis}".strip(), each.unit,
-         number(each.found.value) if each.found.told else "not told",
-         f"{number(each.found.low)} … {number(each.found.high)}" if each.found.high < inf else "")
-        for each in flown.figures
-    ]  # fmt: skip
-    told = flown.summary()
-    for name in ("rotor_speed_scale", "rotor_speed_delay_s", "pose_delay_s"):
-        if told[name] is not None:
-            value, low, high = map(number, told[name])
-            rows.append((name, "s" if name.endswith("_s") else "1", value, f"{low} … {high}"))
-    return rows

@@ -14,7 +14,7 @@ from quadsim.bag.reading import open_bag
 from quadsim.bag.writer import BagWriter
 from quadsim.base.errors import InputError
 from quadsim.cli import main
-from quadsim.lab.sensor_check import bench, fit, recording
+from quadsim.lab.sensor_check import bench, fit
 from quadsim.sensors.devices import load_device
 from quadsim.wire.encode import Template
 
@@ -149,7 +149,7 @@ def test_the_longest_stretch_without_a_gap_counts(tmp_path):
     times[4000:] += 0.5
     path = write_bag(tmp_path / "bag", force, rate, times)
     with open_bag(path) as bag:
-        recorded = recording.read(bag, "/quad", "imu/data_raw")
+        recorded = fit.read_recording(bag, "/quad", "imu/data_raw")
     assert len(recorded.stamp_ns) == COUNT - 4000
     times[4000::1500] += np.arange(len(times[4000::1500]))  # gaps every half minute
     times[:4000] -= 0.3 * (np.arange(4000) // 1500)[::-1]
@@ -157,7 +157,7 @@ def test_the_longest_stretch_without_a_gap_counts(tmp_path):
         open_bag(write_bag(tmp_path / "gaps", force, rate, times)) as bag,
         pytest.raises(InputError, match="without a gap"),
     ):
-        recording.read(bag, "/quad", "imu/data_raw")
+        fit.read_recording(bag, "/quad", "imu/data_raw")
 
 
 @pytest.mark.thorough
@@ -186,7 +186,7 @@ def test_bad_options_of_a_fit(rest_bag, tmp_path, more, words):
 
 def test_a_topic_by_its_full_name(tmp_path, rest_bag):
     with open_bag(rest_bag) as bag:
-        assert len(recording.read(bag, "/", "/quad/imu/data_raw").stamp_ns) == COUNT
+        assert len(fit.read_recording(bag, "/", "/quad/imu/data_raw").stamp_ns) == COUNT
 
 
 def test_a_bag_of_other_things_is_refused(circle_bag, tmp_path):
@@ -208,7 +208,7 @@ def test_a_filter_inside_the_sensor_is_left_out():
     smooth = sum(white[k : k + COUNT] for k in range(5)) / 5.0
     values = 1e-3 * math.sqrt(RATE_HZ) * smooth
     stamp_ns = np.round(stamps() * 1e9).astype(np.int64)
-    recorded = recording.ImuRecording(
+    recorded = fit.ImuRecording(
         Path("x"), "/imu", stamp_ns, {"accel": white[:COUNT] + 9.8, "gyro": values}
     )
     found = fit.fit_recording(recorded).triads["gyro"]

@@ -29,12 +29,11 @@ SPAN_S, UNIT_RAD, LEAST_RADPS = 0.1, 0.005, 0.05
 PARTS, FEWEST = 4, 10
 
 
-POSE_DELAY = "recorder.pose_delay_s"
 #: Names in the vehicle's file of what is told, and the widest half of an interval that tells it.
 NAMES = {
     "recorder.mount_rad[2]": 0.05,
     **{f"recorder.gyroscope_bias_radps[{i}]": 0.02 for i in range(3)},
-    POSE_DELAY: 0.02,
+    "recorder.pose_delay_s": 0.02,
 }
 
 

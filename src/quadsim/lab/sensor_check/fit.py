@@ -1,10 +1,10 @@
-"""``quadsim sensors fit``: figures of an IMU at rest and in flight, and its file."""
+"""``quadsim sensors fit``: figures of an IMU by its recording at rest, and its file."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +12,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.bag.reading import Bag
-from quadsim.base.errors import InputError
+from quadsim.bag.topics import require
+from quadsim.base.errors import InputError, QuadsimError
 from quadsim.base.parameters import from_mapping, leaves, read_yaml_text
 from quadsim.lab.parameter_text import one_line_yaml
 from quadsim.lab.sensor_check.allan import AllanCurve, allan_curve
 from quadsim.lab.sensor_check.allan_fit import AllanFit, Estimate, fit_allan, select
 from quadsim.lab.sensor_check.figures import count_step
-from quadsim.lab.sensor_check.flown import Flown, fit_flown
-from quadsim.lab.sensor_check.recording import ImuRecording
 from quadsim.sensors.imu import ImuParams
+from quadsim.wire.decode import decode
 
 Array = NDArray[np.float64]
+IMU_TYPE = "sensor_msgs/msg/Imu"
+
+#: A recording tells something of a bias from a minute on.
+LEAST_S = 60.0
+
+#: Mean rates and forces over a second may be off their median by this much (rad/s, m/s^2), or by
+#: this many of their deviations, where that is more: a sensor of its own drifts less, a vehicle
+#: that is touched moves more.
+STILL = {"gyro": 0.03, "accel": 0.3}
+STILL_SIGMAS = 8.0
+
+UNITS = {"accel": "m/s^2", "gyro": "rad/s"}
 
 #: Counts finer than this part of the noise are those of a number, not of a converter.
 FINEST = 0.01
@@ -31,13 +43,114 @@ FINEST = 0.01
 #: as many, but never beyond this averaging time.
 EXPLAINED, CLEAR, SHORTEST_S = 1e-3, 4.0, 2.0
 
-#: One device has one rate, at rest and in flight, within this share.
-ALIKE = 0.05
-
 #: Gravity where nothing else is known.
 GRAVITY_MPS2 = 9.80665
 
 TERMS = ("white", "walk", "instability")
+
+
+@dataclass(frozen=True)
+class ImuRecording:
+    """An IMU at rest.
+
+    Attributes:
+        bag: where it is.
+        topic: full name.
+        stamp_ns: (N,) of the samples.
+        values: "accel" and "gyro" to (N, 3) in m/s^2 and rad/s.
+    """
+
+    bag: Path
+    topic: str
+    stamp_ns: NDArray[np.int64]
+    values: dict[str, Array]
+
+    @property
+    def source(self) -> str:
+        """Both, for messages."""
+        return f"{self.bag}: {self.topic}"
+
+    @property
+    def rate_hz(self) -> float:
+        """Samples a second, to six digits."""
+        span_s = 1e-9 * float(self.stamp_ns[-1] - self.stamp_ns[0])
+        return float(f"{(len(self.stamp_ns) - 1) / span_s:.6g}")
+
+    @property
+    def duration_s(self) -> float:
+        """From the first sample to the last."""
+        return 1e-9 * float(self.stamp_ns[-1] - self.stamp_ns[0])
+
+
+def read_recording(bag: Bag, namespace: str, name: str) -> ImuRecording:
+    """The longest stretch of an IMU topic without gaps.
+
+    Args:
+        bag: an open bag.
+        namespace: the vehicle.
+        name: topic in it, or a full name.
+
+    Raises:
+        InputError: no such topic, or not a steady recording of a minute.
+    """
+    if name.startswith("/"):
+        namespace, name = "/", name.lstrip("/")
+    full = require(bag, namespace, name, IMU_TYPE)
+    source = f"{bag.path}: {full}"
+    try:
+        blocks = [decode(IMU_TYPE, batch.payloads) for batch in bag.batches([full])]
+    except QuadsimError as error:
+        raise InputError(f"{source}: {error}") from None
+    stamp_ns = np.concatenate([block.stamp_ns for block in blocks])
+    part = _steady(stamp_ns, source)
+    values = {
+        sensor: np.concatenate([block[name] for block in blocks])[part]
+        for sensor, name in (("accel", "f"), ("gyro", "w"))
+    }
+    for sensor, rows in values.items():
+        if not np.isfinite(rows).all():
+            raise InputError(f"{source}: {sensor}: readings that are no numbers")
+    return ImuRecording(bag.path, full, stamp_ns[part], values)
+
+
+def _steady(stamp_ns: NDArray[np.int64], source: str) -> slice:
+    """The longest stretch in which no sample is missing."""
+    apart = np.diff(stamp_ns)
+    usual_ns = float(np.median(apart)) if len(apart) else 0.0
+    if usual_ns <= 0.0:
+        raise InputError(f"{source}: the stamps do not rise; an Allan deviation needs a clock")
+    gaps = np.flatnonzero((apart <= 0) | (apart > 1.5 * usual_ns))
+    edges = np.concatenate([[0], gaps + 1, [len(stamp_ns)]])
+    longest = int(np.argmax(np.diff(edges)))
+    part = slice(int(edges[longest]), int(edges[longest + 1]))
+    seconds = 1e-9 * float(stamp_ns[part.stop - 1] - stamp_ns[part.start])
+    if seconds < LEAST_S:
+        words = f"{seconds:.3g} s without a gap" if len(gaps) else f"{seconds:.3g} s"
+        raise InputError(f"{source}: too short: {words}; allowed: at least {LEAST_S:g} s at rest")
+    return part
+
+
+def refuse_motion(recording: ImuRecording) -> None:
+    """Refuse a recording in which the sensor moves.
+
+    Raises:
+        InputError: naming the axis, the time and by how much.
+    """
+    window = max(1, round(recording.rate_hz))
+    for sensor in ("gyro", "accel"):
+        rows = recording.values[sensor]
+        whole = rows[: len(rows) // window * window].reshape(-1, window, 3)
+        means = whole.mean(axis=1)
+        noise = np.median(whole.std(axis=1), axis=0) / math.sqrt(window)
+        allowed = np.maximum(STILL[sensor], STILL_SIGMAS * noise)
+        off = np.abs(means - np.median(means, axis=0)) / allowed
+        if off.max() > 1.0:
+            at, axis = np.unravel_index(int(off.argmax()), off.shape)
+            by = float(means[at, axis] - np.median(means[:, axis]))
+            raise InputError(
+                f"{recording.source}: moves: {sensor} {'xyz'[int(axis)]} is off by {by:.3g}"
+                f" {UNITS[sensor]} {int(at)} s after the start; record it at rest"
+            )
 
 
 @dataclass(frozen=True)
@@ -70,11 +183,10 @@ class Triad:
 
 @dataclass(frozen=True)
 class Fitted:
-    """All that was found of a recording at rest, of flights, or of both."""
+    """All that was found of a recording at rest."""
 
-    recording: ImuRecording | None
-    triads: dict[str, Triad] = field(default_factory=dict)
-    flown: Flown | None = None
+    recording: ImuRecording
+    triads: dict[str, Triad]
 
     @property
     def explained(self) -> bool:
@@ -83,17 +195,13 @@ class Fitted:
 
     def summary(self) -> dict[str, Any]:
         """As one JSON object."""
-        recording, flown = self.recording, self.flown
-        rest = {} if recording is None else {
+        recording = self.recording
+        return {
             "source": recording.source,
             "samples": len(recording.stamp_ns),
             "duration_s": recording.duration_s,
             "rate_hz": recording.rate_hz,
-        }  # fmt: skip
-        return {
-            **rest,
             "passed": self.explained,
-            **({} if flown is None else {"flights": flown.summary()}),
             **{
                 name: {
                     "from_tau_s": triad.from_s,
@@ -110,22 +218,6 @@ class Fitted:
                 for name, triad in self.triads.items()
             },
         }  # fmt: skip
-
-
-def with_flights(fitted: Fitted, bags: Sequence[Bag], namespace: str, blades: int) -> Fitted:
-    """Add what flights say, noise at rest being known or not."""
-    white = {
-        name: np.array([each.value for each in triad.density])
-        for name, triad in fitted.triads.items()
-    }
-    step = {name: triad.step for name, triad in fitted.triads.items()}
-    flown = fit_flown(bags, namespace, blades, white, step)
-    rest_hz = flown.rate_hz if fitted.recording is None else fitted.recording.rate_hz
-    if abs(flown.rate_hz - rest_hz) > ALIKE * rest_hz:
-        raise InputError(
-            f"the flights' IMU has {flown.rate_hz:g} Hz, that at rest {rest_hz:g} Hz: two devices"
-        )
-    return replace(fitted, flown=flown)
 
 
 def fit_recording(recording: ImuRecording) -> Fitted:
@@ -223,29 +315,22 @@ def device_file(fitted: Fitted) -> str:
     Raises:
         InputError: a figure that no IMU of this project has, such as its rate.
     """
-    recording, flown = fitted.recording, fitted.flown
-    lines = ["# Behind each figure: its 95 % interval on x, y, z."]
-    rate_hz, where = 0.0, "the flights"
-    if flown is not None:
-        rate_hz = float(f"{flown.rate_hz:.6g}")
-        names = ", ".join(" ".join(Path(log).name.split()) for log in flown.logs)
-        lines.append(f"# Estimated from {flown.flown_s:.6g} s of flight: {names}.")
-    if recording is not None:
-        rate_hz, where = recording.rate_hz, recording.source
-        source = f"{' '.join(recording.bag.name.split())}, {recording.topic}"
-        lines += [
-            f"# Estimated from {source}: {recording.duration_s:.6g} s at rest.",
-            "# The accelerometer's bias is what it reads too much along gravity; across it a",
-            "# recording at rest cannot tell bias from tilt.",
-        ]
-    lines += ["sensor: imu", f"rate_hz: {rate_hz!r}"]
+    recording = fitted.recording
+    source = f"{' '.join(recording.bag.name.split())}, {recording.topic}"
+    lines = [
+        "# Behind each figure: its 95 % interval on x, y, z.",
+        f"# Estimated from {source}: {recording.duration_s:.6g} s at rest.",
+        "# The accelerometer's bias is what it reads too much along gravity; across it a",
+        "# recording at rest cannot tell bias from tilt.",
+        "sensor: imu",
+        f"rate_hz: {recording.rate_hz!r}",
+    ]
     for sensor, triad in fitted.triads.items():
         lines += _lines(sensor, triad)
-    lines += [] if flown is None else flown.lines()
     text = "\n".join(lines) + "\n"
-    content = read_yaml_text(text, where)
+    content = read_yaml_text(text, recording.source)
     content.pop("sensor")
-    from_mapping(ImuParams, content, where)
+    from_mapping(ImuParams, content, recording.source)
     return text
 
 
