@@ -34,8 +34,8 @@ from quadsim.lab.identify.shooting import (
     with_noise_again,
     with_values,
 )
-from quadsim.lab.identify.suspects import rank_suspects
 from quadsim.lab.validate.recorded import RecordedFlight, smoothed_motion, turn
+from quadsim.lab.validate.validation import rank_suspects
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import RecorderParams, VehicleParams
 from quadsim.world.environment import EnvironmentParams

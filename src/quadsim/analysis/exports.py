@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import IO
 import numpy as np
 
 from quadsim.analysis import metrics
-from quadsim.analysis.scoring import ScoredRun
+from quadsim.analysis.scoring import ScoredRun, file_stem
 from quadsim.base.errors import InputError
 from quadsim.sim.log import Track
 
@@ -27,11 +26,6 @@ CSV_COLUMNS = (
     "error_tilt_rad",
 )
 _ROWS = 4096  # written at once
-
-
-def file_stem(*parts: str) -> str:
-    """A file name without anything that a shell or a file system minds."""
-    return "_".join(re.sub(r"[^\w.+-]+", "_", part).strip("_") for part in parts)
 
 
 @contextmanager

@@ -1,18 +1,23 @@
-"""The summary of a replay: that of a flight, and what its errors say beyond one number each."""
+"""Summaries of a replay, with what its errors say beyond a number each, and of several together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from quadsim.analysis import consistency, metrics, trajectory
+from quadsim.analysis.consistency import POSITION_DOF, interval
+from quadsim.analysis.metrics import Score
 from quadsim.analysis.refusals import mostly_refused
 from quadsim.analysis.replay import Replay
 from quadsim.analysis.summary import Summary, digest, summarize
 from quadsim.analysis.trajectory import Span
 from quadsim.base.errors import InputError
+from quadsim.base.surroundings import machine, versions
 from quadsim.sim.disk_arrays import forget_track, give_back
 from quadsim.sim.log import Arrivals, FlightLog, Track
 
@@ -129,3 +134,143 @@ def arrival_figures(arrivals: Arrivals) -> dict[str, float | int | None]:
         "latency_median_s": arrivals.latency_median_s,
         "latency_p99_s": arrivals.latency_p99_s,
     }
+
+
+#: Figures of which the worst is named, all of them errors: the largest.
+_ERRORS = tuple(name for name in Score.__dataclass_fields__ if name != "count")
+
+
+def file_stem(*parts: str) -> str:
+    """A file name without anything that a shell or a file system minds."""
+    return "_".join(re.sub(r"[^\w.+-]+", "_", part).strip("_") for part in parts)
+
+
+def titles(
+    bags: Sequence[Path], files: Sequence[str | None]
+) -> dict[tuple[int, int], tuple[str, str | None]]:
+    """Titles of the runs of each bag with each parameter file.
+
+    No two are alike, nor alike as names of files. A bag goes by its name, a file by its own without
+    the end.
+
+    Args:
+        bags: paths.
+        files: of parameters, as they were asked for.
+
+    Returns:
+        Number of the bag, and of the file, to the title, and what the file is called; None where
+        there is one alone.
+    """
+    bag_names = _apart([_name_of(bag) for bag in bags])
+    file_names = _apart([Path(file).stem if file else "eskf" for file in files])
+    several = len(files) > 1
+    places = [(i, k) for i in range(len(bags)) for k in range(len(files))]
+    whole = _apart(
+        [f"{bag_names[i]}, {file_names[k]}" if several else bag_names[i] for i, k in places]
+    )
+    return {
+        (i, k): (title, file_names[k] if several else None)
+        for (i, k), title in zip(places, whole, strict=True)
+    }
+
+
+def _name_of(bag: Path) -> str:
+    """A bag's folder, with the one above it where it is only called ``bag``."""
+    whole = bag.resolve()
+    return f"{whole.parent.name}/{whole.name}" if whole.name == "bag" else whole.name
+
+
+def _apart(names: list[str]) -> list[str]:
+    """Names, those that came before, as such or as a file's name, with a number behind them."""
+    result: list[str] = []
+    taken: set[str] = set()
+    for name in names:
+        free, number = name, 1
+        while file_stem(free) in taken:
+            number += 1
+            free = f"{name} ({number})"
+        taken.add(file_stem(free))
+        result.append(free)
+    return result
+
+
+def combined_summary(
+    runs: Sequence[tuple[ScoredRun, str | None]], failures: Mapping[str, str], settle_s: float
+) -> Summary:
+    """One summary of several runs.
+
+    Args:
+        runs: each with what its parameter file is called, where there are several.
+        failures: bags that could not be replayed, and why.
+        settle_s: time from the start that was not scored, s.
+
+    Returns:
+        ``runs``, each a summary of its own; ``estimators``: name (with its file) to the means over
+        the bags, with ``nees_interval``, where the mean of so many independent flights lies;
+        ``worst``: the same names to ``{value, run}``.
+    """
+    summaries = [run.summary for run, _ in runs]
+    columns: dict[str, list[Summary]] = {}
+    for run, file in runs:
+        for name, scores in run.summary["estimators"].items():
+            label = name if file is None else f"{name}, {file}"
+            columns.setdefault(label, []).append(scores | {"run": run.title})
+    means = {label: {"name": label} | _mean(scores) for label, scores in columns.items()}
+    for label, scores in columns.items():
+        judged = [score for score in scores if score["nees_mean"] is not None]
+        means[label]["runs"] = len(scores)
+        means[label]["nees_interval"] = interval(POSITION_DOF, len(judged)) if judged else None
+    duration_s = sum(float(summary["duration_s"]) for summary in summaries)
+    wall_s = sum(float(summary["wall_s"]) for summary in summaries)
+    whole = hashlib.sha256("".join(str(s["digest"]) for s in summaries).encode())
+    return {
+        "scenario": None,
+        "seed": None,
+        "duration_s": duration_s,
+        "wall_s": wall_s,
+        "real_time_factor": duration_s / wall_s if wall_s else None,
+        "passed": not failures and all(bool(summary["passed"]) for summary in summaries),
+        "criteria": [],
+        "estimator": next(iter(means.values()), None),
+        "estimators": means,
+        "worst": {label: _worst(scores) for label, scores in columns.items()},
+        "tracking": None,
+        "runs": summaries,
+        "failures": [{"bag": bag, "error": error} for bag, error in failures.items()],
+        "errors": [],
+        "notes": [],
+        "settle_s": settle_s,
+        "bag": None,
+        "report": None,
+        "digest": whole.hexdigest(),
+        "versions": versions(),
+        "machine": machine(),
+    }
+
+
+def _mean(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Means of the numbers in nested mappings over those that have them; counts are added up."""
+    result: dict[str, Any] = {}
+    for key in dict.fromkeys(key for part in parts for key in part):
+        values = [part[key] for part in parts if part.get(key) is not None]
+        if key in ("name", "run", "interval", "mean_interval"):
+            continue
+        if any(isinstance(value, Mapping) for value in values):
+            result[key] = _mean(values)
+        elif key in ("count", "refused"):
+            result[key] = sum(values)
+        elif key == "dof":
+            result[key] = values[0]
+        else:
+            result[key] = sum(values) / len(values) if values else None
+    return result
+
+
+def _worst(scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The largest of each error, and the run it comes from."""
+    result: dict[str, Any] = {}
+    for key in _ERRORS:
+        found = [(score[key], score["run"]) for score in scores if score[key] is not None]
+        value, run = max(found, default=(None, None))
+        result[key] = None if run is None else {"value": value, "run": run}
+    return result

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 #: What :meth:`Flight.plot` draws, and the function of the report that draws it.
 PLOTS = {
-    "path": ("paths", "path_from_above"),
-    "path_3d": ("paths", "path_in_space"),
-    "height": ("paths", "height"),
-    "position_errors": ("errors", "position_errors"),
-    "attitude_errors": ("errors", "attitude_errors"),
-    "motors": ("motors", "motor_speeds"),
+    "path": "path_from_above",
+    "path_3d": "path_in_space",
+    "height": "height",
+    "position_errors": "position_errors",
+    "attitude_errors": "attitude_errors",
+    "motors": "motor_speeds",
 }
 
 
@@ -194,16 +194,14 @@ class Flight:
         Raises:
             InputError: there is no such plot.
         """
-        from importlib import import_module
-
+        from quadsim.analysis.report import parts
         from quadsim.analysis.report.flights import Flights
 
         if what not in PLOTS:
             raise InputError(f"no plot {what!r}; there are {', '.join(PLOTS)}")
-        module, function = PLOTS[what]
-        draw = getattr(import_module(f"quadsim.analysis.report.{module}"), function)
         name = self.log.scenario or "flight"
-        figure: go.Figure = draw(Flights({name: self.log}, {name: self.summary}))
+        flights = Flights({name: self.log}, {name: self.summary})
+        figure: go.Figure = getattr(parts, PLOTS[what])(flights)
         return figure
 
     def report(self, path: str | PathLike[str]) -> Path:

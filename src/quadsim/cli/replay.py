@@ -227,8 +227,7 @@ def _replayed(
     options: ReplayCommandOptions, settings: list[Settings]
 ) -> tuple[list[tuple[ScoredRun, str | None]], dict[str, str]]:
     """Each bag with each of the settings, and why some bags cannot be replayed."""
-    from quadsim.analysis.comparison import titles
-    from quadsim.analysis.scoring import Scoring
+    from quadsim.analysis.scoring import Scoring, titles
     from quadsim.analysis.trajectory import SPANS, span_of
 
     spans = tuple(span_of(text) for text in options.spans) or SPANS
@@ -256,8 +255,8 @@ def _written(
     failures: dict[str, str],
 ) -> int:
     """Print and write what came of the replays; the exit status of those that were done."""
-    from quadsim.analysis.comparison import combined_summary
     from quadsim.analysis.exports import export_csv, export_tum
+    from quadsim.analysis.scoring import combined_summary
     from quadsim.base.whole_files import write_whole
     from quadsim.cli.show import show_runs, show_summary
 

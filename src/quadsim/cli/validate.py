@@ -71,7 +71,6 @@ def validate(options: ValidateOptions) -> int:
     from quadsim.base.parameters import load
     from quadsim.base.whole_files import write_whole
     from quadsim.lab.identify.flights import stretches_of
-    from quadsim.lab.identify.suspects import rank_suspects
     from quadsim.lab.validate.bounds import judge_bounds, read_bounds
     from quadsim.lab.validate.page import render_validation
     from quadsim.lab.validate.prediction import HORIZONS_S
@@ -79,6 +78,7 @@ def validate(options: ValidateOptions) -> int:
     from quadsim.lab.validate.validation import (
         ValidationSettings,
         judge_predictions,
+        rank_suspects,
         report,
         window_errors,
     )

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quadsim.analysis.metrics import errors
+from quadsim.base.compiled import Array
 from quadsim.lab.campaign.batch import Progress
 from quadsim.lab.campaign.experiment import Job, fly_cells
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.scenario import load_scenario
-
-Array = NDArray[np.float64]
 
 SCENARIOS = ("square", "figure_of_eight", "gps_outage")
 #: Suites with which the error-state filter flies these, and the vehicle where it is another than

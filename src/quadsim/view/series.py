@@ -43,7 +43,7 @@ class FlightSeries:
     def __init__(self, send: Send, fix: Fix, root: str, colours: Mapping[str, Colour]) -> None:
         self._send, self._fix, self._root, self._colours = send, fix, root, colours
         self._truth = Track.empty()
-        #: Groups that hold something, as :data:`quadsim.view.layout.TABS` names them.
+        #: Groups that hold something, as :data:`quadsim.view.flights.TABS` names them.
         self.groups: set[str] = set()
 
     def plot(

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from quadsim.analysis.report import arrivals, criteria, errors, figures, inside, motors, paths
+from quadsim.analysis.report import arrivals, criteria, figures, inside, parts
 from quadsim.analysis.report.figures import extremes
 from quadsim.analysis.report.flights import Flights
 from quadsim.analysis.report.page import figures_json, render, write_report
@@ -40,7 +40,7 @@ def came(gaps_s=(), rate_hz=500.0) -> Arrivals:
 
 
 def test_the_path_holds_the_flight(log):
-    figure = paths.path_from_above(Flights({"circle": log}))
+    figure = parts.path_from_above(Flights({"circle": log}))
     truth = line(figure, "true")
     # the line is thinned and drawn in single precision
     np.testing.assert_allclose(np.hypot(truth.x, truth.y), 5.0, rtol=1e-6)
@@ -54,7 +54,7 @@ def test_the_path_holds_the_flight(log):
 
 def test_the_path_in_space_has_one_scale_and_hangs_over_the_ground(log):
     log.ground_m = np.full(len(log.truth), 1.0)
-    figure = paths.path_in_space(Flights({"circle": log}))
+    figure = parts.path_in_space(Flights({"circle": log}))
     truth, ground = line(figure, "true"), line(figure, "ground")
     np.testing.assert_allclose(truth.z, 3.0)
     np.testing.assert_allclose(ground.z, 1.0)
@@ -67,12 +67,12 @@ def test_the_path_in_space_has_one_scale_and_hangs_over_the_ground(log):
 
 
 def test_over_hills_the_height_over_ground_has_its_own_row(log):
-    flat = paths.height(Flights({"circle": replace(log, ground_m=np.ones(len(log.truth)))}))
+    flat = parts.height(Flights({"circle": replace(log, ground_m=np.ones(len(log.truth)))}))
     assert "yaxis2" not in flat.layout
     log.ground_m = np.linspace(0.0, 2.0, len(log.truth))
     band = SignalCriterion("height_above_ground_m", limit=8.0, least=3.0)
     flights = Flights({"circle": log}, {"circle": summarize(log, [band])})
-    figure = paths.height(flights)
+    figure = parts.height(flights)
     (above,) = (t for t in figure.data if t.name == "true" and t.yaxis == "y2")
     assert (above.y[0], above.y[-1]) == (pytest.approx(3.0), pytest.approx(1.0))
     (box,) = (shape for shape in figure.layout.shapes if shape.name == "criterion")
@@ -81,7 +81,7 @@ def test_over_hills_the_height_over_ground_has_its_own_row(log):
 
 def test_the_errors_lie_in_their_rows_with_three_sigma(log):
     flights = Flights({"circle": log})
-    figure = errors.position_errors(flights)
+    figure = parts.position_errors(flights)
     rows = [trace for trace in figure.data if trace.name == "estimated"]
     for trace, offset in zip(rows, (0.3, 0.0, -0.4), strict=True):
         np.testing.assert_allclose(trace.y, offset, atol=1e-6)
@@ -89,7 +89,7 @@ def test_the_errors_lie_in_their_rows_with_three_sigma(log):
     for trace, sigma in zip(bands, (0.1, 0.2, 0.4), strict=True):
         assert np.nanmax(trace.y) == pytest.approx(3 * sigma)
         assert np.nanmin(trace.y) == pytest.approx(-3 * sigma)
-    attitude = errors.attitude_errors(flights)
+    attitude = parts.attitude_errors(flights)
     about_up = [trace for trace in attitude.data if trace.name == "estimated"][2]
     np.testing.assert_allclose(about_up.y, np.degrees(0.1), rtol=1e-5)
 
@@ -99,7 +99,7 @@ def test_a_line_is_broken_where_there_was_nothing(log):
     step_ns = int(np.median(np.diff(truth.stamp_ns)))
     late = truth.stamp_ns + np.where(np.arange(len(truth)) >= 600, 10**9, 0)
     gone = replace(log, truth=replace(truth, stamp_ns=late), estimates={})
-    drawn_line = line(paths.height(Flights({"gone": gone})), "true")
+    drawn_line = line(parts.height(Flights({"gone": gone})), "true")
     (at,) = np.flatnonzero(np.isnan(drawn_line.x))
     apart = drawn_line.x[at + 1] - drawn_line.x[at - 1]
     assert apart == pytest.approx(1.0 + step_ns * 1e-9, abs=1e-4)
@@ -195,11 +195,11 @@ def test_gaps_break_the_band_of_a_topic(long_flight):
 
 def test_commands_stand_beside_the_speeds(long_flight):
     log = long_flight(1.0)
-    figure = motors.motor_speeds(Flights({"run": log}))
+    figure = parts.motor_speeds(Flights({"run": log}))
     np.testing.assert_allclose(line(figure, "commanded", 3).y, log.command_radps[:, 3], rtol=1e-6)
     np.testing.assert_allclose(line(figure, "speed", 3).y, log.motor_speed_radps[:, 3], rtol=1e-6)
     log.command_stamps_ns = log.command_stamps_ns[:0]
-    together = motors.motor_speeds(Flights({"run": log}))
+    together = parts.motor_speeds(Flights({"run": log}))
     assert {trace.yaxis for trace in together.data if len(trace.x) > 1} == {"y"}
 
 

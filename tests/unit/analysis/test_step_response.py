@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from quadsim.analysis.step_response import step_figures
+from quadsim.lab.tune.step_flights import step_figures
 
 T_S = np.linspace(0.0, 12.0, 12_001)
 

@@ -9,7 +9,7 @@ import pytest
 from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 
-from quadsim.analysis.report.strips import FRAMES, GAP, NOTHING, WIDE, strips_of
+from quadsim.analysis.report.page import FRAMES, GAP, NOTHING, WIDE, strips_of
 from quadsim.wire.standard import IMAGE
 
 cv2 = pytest.importorskip("cv2")

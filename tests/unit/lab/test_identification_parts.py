@@ -13,12 +13,12 @@ from scipy import integrate, stats
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import load, pack
+from quadsim.lab.identify.equations import TERMS, term_wrench
 from quadsim.lab.identify.figures import MEANING, VehicleFigure, file_figures, with_figures
 from quadsim.lab.identify.flight_grid import Windows
 from quadsim.lab.identify.identification import LATE
 from quadsim.lab.identify.least_squares import Prior, fit_least_squares
 from quadsim.lab.identify.motor_fit import Motors, fit_motors
-from quadsim.lab.identify.wrench_terms import TERMS, term_wrench
 from quadsim.vehicle.aerodynamics import body_drag
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.propulsion.rotors import rotor_wrench

@@ -21,6 +21,7 @@ from quadsim.lab.sensor_check.check import (
     planned,
     unmeasured,
 )
+from quadsim.lab.sensor_check.echo import LidarBench
 from quadsim.lab.sensor_check.experiments import (
     TERMS,
     Experiment,
@@ -29,7 +30,6 @@ from quadsim.lab.sensor_check.experiments import (
     experiments,
 )
 from quadsim.lab.sensor_check.figures import WANTED
-from quadsim.lab.sensor_check.lidar import LidarBench
 from quadsim.lab.sensor_check.rest import channels_of, plain_channels, rest
 from quadsim.lab.sensor_check.rigs import PlainRig, passed_noise
 from quadsim.sensors import DEVICES, SENSORS

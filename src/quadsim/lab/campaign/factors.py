@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.stats import qmc
 
+from quadsim.base.compiled import Array
 from quadsim.base.errors import InputError, shown
 from quadsim.base.parameters import Spec, from_mapping
 from quadsim.lab.campaign.columns import factor_column, is_reserved
-
-Array = NDArray[np.float64]
 
 GRID, RANDOM, LATIN, SOBOL = METHODS = ("grid", "random", "latin_hypercube", "sobol")
 

@@ -11,8 +11,9 @@ import plotly.graph_objects as go
 
 from quadsim.analysis.report.figures import ESTIMATE, RUNS, panels, style, thin
 from quadsim.analysis.report.template import figure_markup, percent_text, render_page
+from quadsim.base.compiled import Array
 from quadsim.base.whole_files import write_whole
-from quadsim.lab.campaign.factors import LOG_RANGE, Array, Factor
+from quadsim.lab.campaign.factors import LOG_RANGE, Factor
 from quadsim.lab.campaign.flying import BROKEN, FAILED, PASSED
 from quadsim.lab.campaign.plan import Campaign
 from quadsim.lab.campaign.statistics import (

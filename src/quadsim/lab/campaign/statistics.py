@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, stats
 
+from quadsim.base.compiled import Array
 from quadsim.base.surroundings import machine, versions
 from quadsim.lab.campaign.columns import CRITERION, FIGURES, OF_LIMIT
 from quadsim.lab.campaign.factors import Factor
 from quadsim.lab.campaign.flying import BROKEN, FAILED, PASSED, STATES
 from quadsim.lab.campaign.plan import Campaign
 from quadsim.lab.campaign.tables import Columns
-
-Array = NDArray[np.float64]
 
 #: Of all intervals.
 CONFIDENCE = 0.95

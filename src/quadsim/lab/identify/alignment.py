@@ -11,17 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.integrate import cumulative_trapezoid
 from scipy.optimize import least_squares
 from scipy.spatial.transform import Rotation
 from scipy.stats import t as student
 
 from quadsim.bag.reading import Bag
+from quadsim.base.compiled import Array
 from quadsim.lab.validate.recorded import pose_and_gyroscope
 from quadsim.vehicle.parameters import RecorderParams
-
-Array = NDArray[np.float64]
 
 #: Length of a span, s; error of a rotation that counts as one, rad; least turn of a flight, rad/s.
 SPAN_S, UNIT_RAD, LEAST_RADPS = 0.1, 0.005, 0.05

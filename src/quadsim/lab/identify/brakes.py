@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from quadsim.bag import topics
@@ -26,10 +25,8 @@ from quadsim.hil.guard.parameters import GuardParams, LimitParams
 from quadsim.lab.identify.flight_data import fields_reader, read_rows
 from quadsim.lab.parameter_text import parameter_lines
 from quadsim.lab.sensor_check.allan_fit import Estimate
-from quadsim.sim.log import Stamps
+from quadsim.sim.log import Array, Stamps
 from quadsim.wire.standard import ODOMETRY, POSE, POSE_WITH_COVARIANCE, TWIST_STAMPED
-
-Array = NDArray[np.float64]
 
 #: What the guard sends.
 COMMAND = "command_velocity/safe"

@@ -6,18 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quadsim.bag import topics
 from quadsim.bag.log import JOINTS, ODOMETRY, read_track
 from quadsim.bag.reading import Bag
 from quadsim.base.errors import InputError, QuadsimError
-from quadsim.sim.log import Stamps, Track
+from quadsim.sim.log import Array, Stamps, Track
 from quadsim.wire.decode import decode
 from quadsim.wire.joint_states import decode_joints
 from quadsim.world.air.atmosphere import density_at, height_of
-
-Array = NDArray[np.float64]
 
 IMU_TYPE = "sensor_msgs/msg/Imu"
 FLUID = "sensor_msgs/msg/FluidPressure"

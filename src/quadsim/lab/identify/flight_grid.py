@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -17,16 +18,15 @@ from numpy.typing import NDArray
 from scipy import linalg
 from scipy.spatial.transform import Rotation
 
+from quadsim.base.compiled import plain
 from quadsim.base.errors import InputError
 from quadsim.lab.identify.flight_data import FlightData, StampedValues
 from quadsim.lab.identify.motor_fit import MotorFit, Motors
-from quadsim.lab.identify.wrench_terms import hub_speed_up
-from quadsim.sim.log import Stamps
+from quadsim.sim.log import Array, Stamps
 from quadsim.vehicle.aerodynamics import STANDARD_DENSITY_KG_M3
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.propulsion.inflow import LINE_ENDS
-
-Array = NDArray[np.float64]
+from quadsim.vehicle.propulsion.rotors import hub_velocity
 
 #: A window is as long as this, and as so many samples of the slowest of IMU and odometry.
 LENGTH_S, SAMPLES = 0.1, 20
@@ -171,6 +171,13 @@ def _flying(height_m: Array, speed_radps: Array, free_m: float) -> NDArray[np.bo
     if usual > 0.0 and not turning[: round(len(turning) * 0.002) + 1].all():
         turning &= height_m > height_m[0] + free_m
     return np.asarray(turning)
+
+
+def hub_speed_up(air_B: Array, w_B: Array, vehicle: VehicleParams) -> Array:
+    """(N, n) speed of the hubs through the air along body z."""
+    hubs = np.array(vehicle.rotor_positions_B_m).T
+    velocity: Any = plain(hub_velocity)
+    return np.asarray(velocity(air_B.T[..., None], w_B.T[..., None], hubs)[2])
 
 
 def _ahead_of_wakes(

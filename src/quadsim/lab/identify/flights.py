@@ -15,8 +15,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from quadsim.base.compiled import Array
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import flatten, from_mapping
 from quadsim.lab.identify.alignment import Alignment
@@ -36,8 +36,6 @@ from quadsim.lab.parameter_text import parameter_lines, rounded
 from quadsim.lab.validate.disturbance import torque_memory
 from quadsim.lab.validate.recorded import RecordedFlight, as_recorded_by
 from quadsim.vehicle.parameters import VehicleParams
-
-Array = NDArray[np.float64]
 
 #: Fewest stretches whose errors are told apart for intervals, and their least length, s.
 STRETCHES, SHORTEST_S = 16, 3.0

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from quadsim.base.compiled import Array
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import from_mapping
 from quadsim.lab.identify.equations import CHANNELS, NAMES, PLACES, RATIO, SIZE, THRUST, Equations
@@ -30,8 +30,6 @@ from quadsim.lab.identify.least_squares import Prior, Solution, fit_least_square
 from quadsim.lab.identify.motor_fit import MotorFit, fit_motors
 from quadsim.lab.parameter_text import parameter_lines, rounded
 from quadsim.vehicle.parameters import VehicleParams
-
-Array = NDArray[np.float64]
 
 #: A figure is told by the flight if its interval ends within this part of it ...
 TELLING = 0.25

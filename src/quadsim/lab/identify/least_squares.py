@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, stats
 
-Array = NDArray[np.float64]
+from quadsim.base.compiled import Array
 
 #: Residuals of parameters: (times, channels).
 Residual = Callable[[Array], Array]

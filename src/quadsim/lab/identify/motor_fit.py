@@ -15,9 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.base.compiled import Array
 from quadsim.lab.identify.least_squares import Prior, Solution, fit_least_squares
-
-Array = NDArray[np.float64]
 
 #: Delays of a command and time constants among which the search begins, s; the best are followed.
 DELAYS_S = np.arange(0.0, 0.0405, 0.001)

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 from scipy.stats import t as student
 
+from quadsim.base.compiled import Array
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import flatten, unflatten
 from quadsim.lab.validate.disturbance import acting_torque, block_of
@@ -32,7 +33,6 @@ from quadsim.lab.validate.recorded import COMMANDED, RecordedFlight, as_recorded
 from quadsim.lab.validate.residuals import residual_wrench
 from quadsim.vehicle.parameters import RecorderParams, VehicleParams
 
-Array = NDArray[np.float64]
 Residuals = Callable[[VehicleParams], list[Array]]
 
 #: Name of an unknown that moves all rotors: the centre of mass from where the file has it, m.

@@ -19,6 +19,7 @@ import yaml
 from numpy.typing import NDArray
 
 from quadsim.analysis.report.figures import thin
+from quadsim.base.compiled import Array
 from quadsim.lab.campaign.batch import Progress
 from quadsim.lab.campaign.experiment import Job, demand, fly_cells
 from quadsim.lab.estimator_rerun import rerun_estimator
@@ -26,8 +27,6 @@ from quadsim.mission.waypoint import Waypoint
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.world.scene.raycast_terrain import terrain_height
-
-Array = NDArray[np.float64]
 
 SCENARIOS = SHORT_FLAT, SLOPED, HILLY, PRECISION = (
     "ntnu_1_short_flat", "ntnu_2_medium_sloped", "ntnu_3_large_hilly", "ntnu_4_precision_flat",

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-Array = NDArray[np.float64]
+from quadsim.base.compiled import Array
 
 #: The flat part of a flicker bias of instability B lies at 0.664 B (IEEE Std 952-1997, C.1.3).
 FLAT_FLOOR = math.sqrt(2.0 * math.log(2.0) / math.pi)

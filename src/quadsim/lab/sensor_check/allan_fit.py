@@ -18,14 +18,8 @@ from typing import Any
 import numpy as np
 from scipy import linalg, optimize, special, stats
 
-from quadsim.lab.sensor_check.allan import (
-    HUMP_AT,
-    VARIANCES,
-    AllanCurve,
-    AllanNoise,
-    Array,
-    freedom_at,
-)
+from quadsim.base.compiled import Array
+from quadsim.lab.sensor_check.allan import HUMP_AT, VARIANCES, AllanCurve, AllanNoise, freedom_at
 
 #: What a model can be made of.
 TERMS = tuple(VARIANCES)

@@ -12,12 +12,11 @@ from quadsim.base.parameters import leaves
 from quadsim.lab.sensor_check import flight
 from quadsim.lab.sensor_check import rest as at_rest
 from quadsim.lab.sensor_check.bench import Bench
-from quadsim.lab.sensor_check.echo import LidarRig, RangefinderRig
+from quadsim.lab.sensor_check.echo import LidarBench, LidarRig, RangefinderRig
 from quadsim.lab.sensor_check.experiments import Experiment, Rig, experiments
 from quadsim.lab.sensor_check.figures import MeasuredFigure
 from quadsim.lab.sensor_check.flight import DeviceFlight
 from quadsim.lab.sensor_check.gnss import GnssRig
-from quadsim.lab.sensor_check.lidar import LidarBench
 from quadsim.lab.sensor_check.rest import RestChannel, Rested
 from quadsim.lab.sensor_check.rigs import BarometerRig, ImuRig, MagnetometerRig, PlainRig
 from quadsim.sensors import SENSORS

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from quadsim.bag.reading import Bag
 from quadsim.bag.topics import require
+from quadsim.base.compiled import Array
 from quadsim.base.errors import InputError, QuadsimError
 from quadsim.base.parameters import from_mapping, leaves, read_yaml_text
 from quadsim.lab.parameter_text import one_line_yaml
@@ -22,7 +23,6 @@ from quadsim.lab.sensor_check.figures import count_step
 from quadsim.sensors.imu import ImuParams
 from quadsim.wire.decode import decode
 
-Array = NDArray[np.float64]
 IMU_TYPE = "sensor_msgs/msg/Imu"
 
 #: A recording tells something of a bias from a minute on.

@@ -21,12 +21,10 @@ from quadsim.sensors import SENSORS
 from quadsim.sensors.error_terms import set_mount
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.installation import as_installed
-from quadsim.sim.log import FlightLog, Track
+from quadsim.sim.log import Array, FlightLog, Track
 from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.wire.axes import rotation_matrices
 from quadsim.world.environment import EnvironmentParams
-
-Array = NDArray[np.float64]
 
 SCENARIO = "square"
 

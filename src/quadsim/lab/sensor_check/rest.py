@@ -9,18 +9,16 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import signal, stats
 from scipy.spatial.transform import Rotation
 
+from quadsim.base.compiled import Array
 from quadsim.base.parameters import leaves
 from quadsim.lab.sensor_check.allan import AllanCurve, AllanNoise, allan_curve
 from quadsim.lab.sensor_check.bench import Bench, Truth, above, truth_at_rest
 from quadsim.lab.sensor_check.figures import MeasuredFigure
 from quadsim.sensors import SENSORS
 from quadsim.sensors.imu_channel import is_filtered
-
-Array = NDArray[np.float64]
 
 #: Bins of a histogram, at most, but for those at its ends.
 BINS = 60

@@ -31,9 +31,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.base.compiled import Array
 from quadsim.base.errors import InputError
-
-Array = NDArray[np.float64]
 
 #: Fewest windows that give a bound.
 FEWEST = 20

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import companion, solve_toeplitz
 
+from quadsim.base.compiled import Array
 from quadsim.base.errors import InputError
 from quadsim.lab.validate.recorded import RecordedFlight
 from quadsim.lab.validate.residuals import Wrench, residual_wrench
 from quadsim.vehicle.parameters import TORQUE_STEPS, VehicleParams
 
-Array = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 #: Length of a block over which the torque is averaged, s.

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from quadsim.base.compiled import Array
 from quadsim.lab.validate.disturbance import acting_torque, block_of
 from quadsim.lab.validate.kernels import make_model, predicted
 from quadsim.lab.validate.recorded import RecordedFlight, turn
 from quadsim.lab.validate.residuals import residual_wrench
 from quadsim.vehicle.parameters import VehicleParams
-
-Array = NDArray[np.float64]
 
 #: Horizons of the prediction, s.
 HORIZONS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)

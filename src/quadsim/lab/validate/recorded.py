@@ -26,11 +26,10 @@ from quadsim.bag.log import read_log
 from quadsim.bag.logs.columns import BATTERY_STATE
 from quadsim.bag.reading import Bag
 from quadsim.base.errors import InputError
-from quadsim.sim.log import Stamps, Track
+from quadsim.sim.log import Array, Stamps, Track
 from quadsim.vehicle.parameters import RecorderParams, VehicleParams
 from quadsim.wire.decode import decode
 
-Array = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 #: Bounds of the grid's step, s.

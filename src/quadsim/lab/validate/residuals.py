@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import butter, sosfiltfilt
 
+from quadsim.base.compiled import Array
 from quadsim.lab.validate.kernels import make_model, wrenches
 from quadsim.lab.validate.recorded import RecordedFlight, turn
 from quadsim.vehicle.parameters import VehicleParams
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

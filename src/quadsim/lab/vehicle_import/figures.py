@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from quadsim.base.compiled import Array
 from quadsim.base.errors import InputError
-
-Array = NDArray[np.float64]
 
 #: Rotors that are tilted by more do not lift, rad.
 MOST_TILT_RAD = math.radians(60.0)

@@ -11,12 +11,13 @@ from xml.etree.ElementTree import Element  # the type alone
 
 import numpy as np
 
+from quadsim.base.compiled import Array
 from quadsim.base.errors import InputError
 from quadsim.base.files import read_limited
 from quadsim.base.xml import DocumentTypeError, XmlError, parse
 from quadsim.gazebo.inertia import shift
 from quadsim.geometry.rotation import from_euler
-from quadsim.lab.vehicle_import.figures import Array, Figures, Mount
+from quadsim.lab.vehicle_import.figures import Figures, Mount
 from quadsim.world.scene.obstacles import Pose
 from quadsim.world.sdf.values import Place, number_of, numbers_in, pose_of
 

@@ -25,8 +25,8 @@ from quadsim.lab.identify.flights import (
     vehicle_unknowns,
 )
 from quadsim.lab.identify.shooting import Fit, UnknownFigure, fit_figures, start_figures
-from quadsim.lab.identify.suspects import rank_suspects
 from quadsim.lab.validate.recorded import as_recorded_by, read_recorded
+from quadsim.lab.validate.validation import rank_suspects
 from quadsim.vehicle.parameters import RecorderParams, VehicleParams
 
 GRAVITY = 9.80665
