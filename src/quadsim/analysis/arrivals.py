@@ -62,7 +62,6 @@ class Overheard:
     Else it has what a :class:`~quadsim.bag.reading.Bag` has.
 
     Args:
-        bag: an open bag.
         listener: gets its messages at the same time, in blocks.
     """
 

@@ -141,7 +141,6 @@ def availability(
     Args:
         stamp_ns: (N,) of the estimate.
         first_ns: of the flight's first IMU sample.
-        last_ns: of its last one.
         found: of the estimate where the truth is known.
 
     Returns:

@@ -32,7 +32,6 @@ class Judged:
     """A criterion besides what a flight reached.
 
     Attributes:
-        criterion: what was to hold.
         series: the signal between ``from_s`` and ``to_s``, shares summed up.
         value: of a magnitude: the smallest limit that would have passed; of the room between
             vehicles: the smallest; else the last value of the series; None where there is nothing
@@ -117,7 +116,6 @@ def judge_signal(criterion: SignalCriterion, logs: Logs) -> Judged:
 
     Args:
         criterion: on a signal of :data:`SIGNALS`.
-        logs: the flights, at least one.
 
     Raises:
         InputError: there is no such signal.

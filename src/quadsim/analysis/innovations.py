@@ -18,11 +18,7 @@ from quadsim.wire.axes import rotation_matrices
 
 
 class FilterStates:
-    """Innovations and biases of an estimator.
-
-    Args:
-        estimator: whose they are.
-    """
+    """Innovations and biases of an estimator."""
 
     def __init__(self, estimator: Estimator) -> None:
         self._q_BS = estimator.lines["state"]["q_BS"]

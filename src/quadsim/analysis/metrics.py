@@ -60,7 +60,6 @@ class Score:
         tilt_rmse_rad: root mean square of the angle between estimated and true body z.
         nees_mean: mean of the sum of (error / stated deviation)^2 over the three position axes;
             3 for a filter whose deviations are right and whose axes are independent.
-        count: how many stamps were compared.
     """
 
     position_rmse_m: float | None
@@ -198,11 +197,7 @@ def errors_in_parts(estimate: Track, truth: Track, from_ns: int | None = None) -
 
 
 class Mean:
-    """Mean of the finite ones of numbers that come in blocks, of which none is stored.
-
-    Attributes:
-        count: of the finite ones.
-    """
+    """Mean of the finite ones of numbers that come in blocks, of which none is stored."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -249,8 +244,6 @@ def score(estimate: Track, truth: Track, from_ns: int | None = None) -> Score:
     """Figures of an estimate, from a stamp on.
 
     Args:
-        estimate: what is judged.
-        truth: what is right.
         from_ns: first stamp that counts; None counts all.
     """
     position, velocity, yaw, tilt, nees = (Mean() for _ in range(5))

@@ -18,12 +18,7 @@ _FIXES = {
 
 
 def refusals(counts: Mapping[str, int], kind: str) -> dict[str, int]:
-    """Reason to number of the messages of a kind that were not taken.
-
-    Args:
-        counts: of an estimator.
-        kind: as ``gnss_position``.
-    """
+    """Reason to number of the messages of a kind that were not taken."""
     found = {reason: counts.get(f"{kind}_{reason}", 0) for reason in REASONS}
     return {reason: number for reason, number in found.items() if number}
 
@@ -32,9 +27,7 @@ def mostly_refused(name: str, figures: Mapping[str, Any], counts: Mapping[str, i
     """Measurements that a flight rests on of which more than half were refused, in words.
 
     Args:
-        name: of the estimator.
         figures: its summary, with the innovations in ``nis``.
-        counts: of the estimator.
     """
     found = []
     for kind, words in _FIXES.items():

@@ -125,7 +125,6 @@ class Settings:
 
     Attributes:
         estimators: names, the one that is asked about first.
-        namespace: the vehicle.
         params: of the estimators; a magnetic field that the bag states takes the place of theirs,
             unless that was set.
         datum: origin of ``map``; None takes the bag's.
@@ -158,7 +157,6 @@ def estimator_params(config: str | None, changes: Sequence[str] = ()) -> Estimat
     """Parameters of a file of ``config/estimators``, or the file's own path; None: ``eskf``.
 
     Args:
-        config: name or path.
         changes: as of :func:`changed`.
 
     Raises:
@@ -171,7 +169,6 @@ def changed(params: EstimatorParams, changes: Sequence[str]) -> EstimatorParams:
     """Parameters with some of them set.
 
     Args:
-        params: the others.
         changes: ``key=value`` each, the key dotted (``noise.gyro_density``), the value as in YAML.
 
     Raises:
@@ -211,8 +208,6 @@ def described(
     """Parameters of a vehicle that carries a suite of sensors, and the keys that are known by it.
 
     Args:
-        params: the others.
-        known: keys that stay as they are.
         sensors: name of a file in ``config/sensors/suites``, or its path.
 
     Raises:
@@ -259,8 +254,6 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
     """Run estimators over a bag.
 
     Args:
-        path: the bag.
-        settings: what to run.
         progress: called now and then with the time replayed, s.
 
     Raises:

@@ -29,7 +29,6 @@ class Scoring:
     Attributes:
         settle_s: time from the start that is not scored, s.
         alignment: how each estimate is moved onto the truth before it is judged.
-        spans: of the relative errors.
     """
 
     settle_s: float = metrics.SETTLE_S
@@ -43,7 +42,6 @@ class ScoredRun:
 
     Attributes:
         title: what it is called where several are compared.
-        log: the flight, its estimates aligned.
         summary: of the flight, by :func:`judged`.
     """
 
@@ -58,11 +56,7 @@ def judge_replay(
     """Judge a replay.
 
     Args:
-        title: of the run.
-        bag: that was replayed.
         asked: estimators; a run in which one of them never started has not passed.
-        result: of the replay.
-        scoring: how.
 
     Raises:
         InputError: the truth does not say how to align an estimate.
@@ -154,7 +148,6 @@ def titles(
     the end.
 
     Args:
-        bags: paths.
         files: of parameters, as they were asked for.
 
     Returns:

@@ -186,8 +186,6 @@ class Signal:
     """What a criterion can name.
 
     Attributes:
-        doc: what it is.
-        unit: of its values.
         of: gives it for the flights of a scenario's vehicles; most look at the first alone.
         is_share: its values are 1 (within) and 0; what is judged is the share of ones since the
             criterion's beginning.

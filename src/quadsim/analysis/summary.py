@@ -123,7 +123,6 @@ def outcome(log: FlightLog, criteria: Criteria = (), settle_s: float = metrics.S
     """What a flight reached: the summary but for what it was made with and where things lie.
 
     Args:
-        log: the flight.
         criteria: what a passed flight keeps; without any, a flight without an error passed.
         settle_s: time from the first stamp that is not scored, s.
     """
@@ -169,7 +168,6 @@ def summarize(
     """Summary of one flight.
 
     Args:
-        log: the flight.
         criteria: as of :func:`outcome`.
         settle_s: as of :func:`outcome`.
         bag: where its bag lies.

@@ -145,7 +145,6 @@ def aligned(estimate: Track, truth: Track, kind: str, from_ns: int | None = None
 
     Args:
         estimate: what is moved; its deviations are lost, as they speak of the axes before.
-        truth: what is right.
         kind: one of :data:`ALIGNMENTS`; ``none`` gives the estimate itself.
         from_ns: first stamp that counts for the fit.
 

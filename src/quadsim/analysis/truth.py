@@ -22,9 +22,7 @@ def truth_topic(bag: Bag, namespace: str, name: str) -> str:
     """Full name of the topic that the truth is taken from.
 
     Args:
-        bag: an open bag.
         namespace: the vehicle, which a name without a leading slash is relative to.
-        name: of the topic.
 
     Raises:
         InputError: the bag does not have it, or it is no pose.
@@ -47,8 +45,6 @@ def read_truth(bag: Bag, full: str, notes: list[str]) -> Track:
     """Motion on a topic of odometry or of poses; of poses the velocity is NaN: it is not known.
 
     Args:
-        bag: an open bag.
-        full: name of the topic.
         notes: gets what was left out.
     """
     if bag.types[full] == ODOMETRY:

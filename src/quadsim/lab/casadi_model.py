@@ -106,7 +106,6 @@ def casadi_step(model: Any, step_s: float) -> Any:
 
     Args:
         model: of :func:`casadi_model`.
-        step_s: its length.
     """
     ca = need("casadi", "casadi_step")
     x, u, theta = (ca.SX.sym(model.name_in(i), model.size1_in(i)) for i in range(3))

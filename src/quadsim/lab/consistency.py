@@ -75,7 +75,6 @@ def run_consistency(
         scenarios: files of ``config/scenarios``.
         seeds: of each, from 1 on.
         processes: at once; 0: one for each core.
-        progress: called after each flight.
         changes: dotted keys that are set in all.
 
     Returns:

@@ -49,7 +49,6 @@ def run_rehearsal(
 
     Args:
         name: of a file in ``config/rehearsals``, or its path.
-        seeds: of the flights.
         speed_mps: limit of speed instead of the file's.
         processes, progress: as of :func:`quadsim.lab.campaign.batch.run_batch`; firmware has fixed
             ports, so it flies in one process.

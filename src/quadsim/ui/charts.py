@@ -183,8 +183,6 @@ def options(
     """Options of a chart of panels with joined times, one below the other.
 
     Args:
-        panels: at least one.
-        x_title: below the last.
         wide_columns: columns of panels where there is room for them.
     """
     count = len(panels)

@@ -25,8 +25,6 @@ class Gain:
     """One slider.
 
     Attributes:
-        group: of loops.
-        label: what it acts on.
         key: dotted, of an autopilot file.
         axes: places in the key's list, where it holds one.
     """
@@ -91,10 +89,6 @@ class GainBench:
 
     Args:
         vehicle, sensors, autopilot: names or paths, as of ``quadsim tune``.
-        seed: of all noise and wind.
-
-    Attributes:
-        start: every key of the autopilot file.
 
     Raises:
         InputError: a file is wrong, or the vehicle is no multirotor.

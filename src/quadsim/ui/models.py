@@ -22,12 +22,7 @@ MOST_FILES = 12
 
 
 def as_gltf(shape: Triangles, alpha: float = 1.0) -> bytes:
-    """Triangles as a binary glTF file, with a colour at each corner.
-
-    Args:
-        shape: the triangles.
-        alpha: opacity of them all.
-    """
+    """Triangles as a binary glTF file, with a colour at each corner."""
     from trimesh import Trimesh
     from trimesh.visual import TextureVisuals
     from trimesh.visual.material import PBRMaterial
@@ -55,7 +50,6 @@ class Models:
     Attributes:
         body, ghost, discs, world: names of files of :class:`ModelStore`.
         reach_m: of the vehicle's farthest corner.
-        place: what the world is drawn about.
     """
 
     body: str

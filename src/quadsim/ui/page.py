@@ -256,12 +256,7 @@ class OwnPageOnly:
 
 
 def refusal(headers: Headers, path: str) -> int:
-    """Status with which a request is refused; 0: it is not.
-
-    Args:
-        headers: of it.
-        path: that is asked for.
-    """
+    """Status with which a request is refused; 0: it is not."""
     if path != "/" and not path.startswith(PATHS):
         return 404
     if headers.get("Origin", own := f"http://{headers.get('Host')}") != own:
@@ -274,8 +269,6 @@ def serve(workspace: Workspace, port: int, browser: bool) -> None:
     """Serve the page on this machine alone, until somebody stops it.
 
     Args:
-        workspace: what it shows.
-        port: a free one.
         browser: whether to open one.
     """
     register(workspace)

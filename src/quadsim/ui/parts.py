@@ -38,13 +38,7 @@ def title(text: str) -> None:
 
 
 def file_choice(setup: object, name: str, known: Sequence[str]) -> ui.select:
-    """A list of files, to which a path may be typed, for a choice of the set-up.
-
-    Args:
-        setup: has the choice as an attribute.
-        name: of the attribute, and the label.
-        known: names of the files.
-    """
+    """A list of files, to which a path may be typed, for a choice of the set-up."""
 
     def choose(event: Any) -> None:
         value = event.value

@@ -32,14 +32,10 @@ class Workspace:
     """Everything that outlives a reload of the page; one for all its tabs.
 
     Attributes:
-        setup: what is to fly next.
-        rate: simulated seconds in a second.
         live: the flight under way, or the last one.
-        models: what is drawn of it.
         runs: flights by number, each with its title.
         bench: where gains are tried out; None before somebody asked for it.
         gains: keys of the autopilot as the sliders stand.
-        store: files that the page loads.
     """
 
     setup: FlightSetup = field(default_factory=FlightSetup)

@@ -104,10 +104,7 @@ class Feed:
     """Takes one vehicle's messages and draws them in blocks.
 
     Args:
-        view: draws.
-        mounts: of the sensors.
         datum: origin of the world; without one no fix is drawn.
-        rate_hz: to which poses are thinned.
     """
 
     def __init__(
@@ -142,8 +139,6 @@ class Feed:
 
         Args:
             topic: relative to the vehicle.
-            type_name: of the message.
-            payload: CDR bytes.
         """
         if type_name == TOPICS["events"]:
             self._take_event(type_name, payload)

@@ -153,10 +153,7 @@ def layout(
 
     Args:
         names: of the vehicles; cameras follow the first.
-        tracks: names of the trails.
-        reach_m: size of the vehicles.
         middle: what the fixed camera looks at, world, m.
-        far_m: from how far.
         camera: one of :data:`CAMERAS`, the one that is seen first.
         shown: paths of :data:`TABS` that have something to show; none: all.
         live: follow the newest time, and show the last half minute of it.
@@ -217,7 +214,6 @@ class SpawnedDrawer:
     """Draws what ``/obstacles`` tells, as of its stamps.
 
     Args:
-        recording: gets the entities.
         timeline: where time begins.
     """
 
@@ -246,11 +242,8 @@ class Site:
     """Where a flight is drawn, and what flies there.
 
     Attributes:
-        scene: ground and obstacles.
         ground_m: height of the ground outside of the terrain.
-        fence: of every vehicle, about its start.
         vehicle: its shape; None: the default one's.
-        mounts: of its sensors.
     """
 
     scene: Scene = EMPTY_SCENE
@@ -265,16 +258,10 @@ class Picture:
     """What is drawn of one world: the recording, the site if it is known, the vehicles.
 
     Attributes:
-        recording: gets everything.
         site: None draws flat ground and the default vehicle.
-        camera: that is seen first.
-        rate_hz: of poses and series.
-        live: follow the newest time.
         timeline: where time begins.
         views: of the vehicles by name.
-        notes: what is not drawn, and why.
         vehicle: drawn whatever the site states; None: the site's.
-        spawned: draws what is spawned.
     """
 
     recording: rr.RecordingStream
@@ -355,7 +342,6 @@ def wanted(types: Mapping[str, str], namespace: str) -> dict[str, tuple[str, str
 
     Args:
         types: full name of each topic to its type.
-        namespace: of the vehicle.
 
     Returns:
         Full name to relative name and type.
@@ -388,8 +374,6 @@ def draw_bag(
     """Draw a bag in a stream, in bounded memory.
 
     Args:
-        picture: to draw in.
-        bag: an open bag.
         namespaces: of the vehicles; none: all that there are.
         datum: origin of ``map``; None takes the bag's.
         duration_s: how much of it, by log time; None: all.

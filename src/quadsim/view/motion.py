@@ -53,7 +53,6 @@ def ellipsoids(covariance: Array, sigmas: float = 3.0) -> tuple[Array, Array]:
 
     Args:
         covariance: (N, 3, 3) in m^2, symmetric; what is not finite or negative counts as none.
-        sigmas: how many.
 
     Returns:
         (N, 3) half axes in m, rising; (N, 4) quaternions, w first, that turn the axes of the
@@ -93,8 +92,6 @@ def spaced(stamp_ns: Stamps, period_ns: int, last_ns: int | None = None) -> NDAr
 
     Args:
         stamp_ns: (N,) rising.
-        period_ns: of what is drawn.
-        last_ns: stamp that was drawn last.
     """
     slots = stamp_ns // period_ns
     before = -1 if last_ns is None else last_ns // period_ns

@@ -133,7 +133,6 @@ def viewer(
         memory_limit: of what is stored; the oldest goes first.
         bind: address that the page is served at.
         port: of the page; 0: any.
-        file: a recording to open.
 
     Raises:
         InputError: there is no screen for a window, or the port is taken.

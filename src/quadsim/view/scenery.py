@@ -42,9 +42,6 @@ def draw_scene(
     """Log terrain or flat ground, and every obstacle, once for all times.
 
     Args:
-        recording: gets the entities.
-        scene: of the scenario.
-        ground_height_m: of the flat ground.
         place: where flat ground and planes are drawn.
     """
 

@@ -35,9 +35,6 @@ class FlightSeries:
 
     Args:
         send: logs columns at stamps.
-        fix: logs once.
-        root: of its entities.
-        colours: of the tracks.
     """
 
     def __init__(self, send: Send, fix: Fix, root: str, colours: Mapping[str, Colour]) -> None:
@@ -61,8 +58,6 @@ class FlightSeries:
             path: under the vehicle's.
             stamp_ns: (N,).
             values: (N, k).
-            names: k of them.
-            colours: k of them.
             width: of the lines, in points of the screen.
         """
         if not len(stamp_ns):

@@ -130,9 +130,7 @@ class VehicleShape:
     """A vehicle's body, which stands still in its axes, and its rotors.
 
     Attributes:
-        body: hull, arms, motors and feet.
         rotors: in the order of the motor commands; none of a helicopter, whose commands are sticks.
-        reach_m: of the farthest corner.
     """
 
     body: Triangles

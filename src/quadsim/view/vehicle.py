@@ -103,12 +103,8 @@ class VehicleView:
     Attributes:
         low_W, high_W: corners of the box that its body has been in, m.
         start_W: where it was first, m; None before that.
-        start_ns: when.
 
     Args:
-        recording: gets the entities.
-        name: of the vehicle.
-        params: its file.
         timeline: where time begins, shared by the vehicles of a recording.
         rate_hz: of poses and series; denser tracks are thinned.
         has_truth: whether a truth is known; without one the estimate has the body.

@@ -129,8 +129,6 @@ def world_shapes(
     """Everything that stands in a world.
 
     Args:
-        scene: of the scenario.
-        ground_height_m: of the flat ground.
         place: where flat ground and planes are drawn.
         most_points: of a terrain along its longer side.
     """

@@ -119,14 +119,7 @@ HEAD_PX, FOOT_PX = 110, 50
 
 
 def finish_panels(figure: go.Figure, width_px: int, inner_px: int, title: str = "") -> go.Figure:
-    """The look of a picture of several panels, whose legend has each name once.
-
-    Args:
-        figure: subplots with their traces.
-        width_px: of the picture.
-        inner_px: height of the panels together.
-        title: above them.
-    """
+    """The look of a picture of several panels, whose legend has each name once."""
     height_px = HEAD_PX + inner_px + FOOT_PX
     style(figure, height_px, x_title="")
     names: set[str] = set()

@@ -49,7 +49,6 @@ class Flights:
     """Runs in the order of their colours, with their summaries.
 
     Attributes:
-        runs: label to flight.
         summaries: the same labels to summaries; empty where only figures are wanted.
     """
 

@@ -84,7 +84,6 @@ def runs_of(
     """The vehicles of a flight as runs that a report compares: who failed first, at most MAX_RUNS.
 
     Args:
-        name: of the scenario.
         logs: name of each vehicle to its flight.
         summary: of them, by :func:`quadsim.analysis.summary.summarize_all`.
     """
@@ -194,7 +193,6 @@ def write_report(runs: Runs, summaries: Mapping[str, Summary], path: Path) -> No
 
     Args:
         runs: label to flight, one to :data:`MAX_RUNS`.
-        summaries: the same labels to summaries.
         path: where the page goes.
 
     Raises:
@@ -223,8 +221,6 @@ class Strip:
     """Frames of one topic.
 
     Attributes:
-        title: its name.
-        note: times, and what the colours mean.
         address: of the picture, as data.
     """
 

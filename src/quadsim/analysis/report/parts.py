@@ -298,8 +298,6 @@ class ReportPart:
 
     Attributes:
         key: name of its file and its place in the page.
-        title: over it.
-        note: a line under the title.
         draw: gives it; without traces where there is nothing to show.
     """
 

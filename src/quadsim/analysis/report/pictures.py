@@ -113,8 +113,6 @@ def save_pictures(runs: Runs, summaries: Mapping[str, Summary], folder: Path) ->
     """Save each figure of a report as PNG (at twice the size, for print) and as SVG.
 
     Args:
-        runs: label to flight.
-        summaries: the same labels to summaries.
         folder: where they go; it is made. Pictures of the same names are written over.
 
     Returns:

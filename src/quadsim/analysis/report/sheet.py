@@ -51,9 +51,7 @@ class Sheet:
     """Rows of axes that share x.
 
     Args:
-        flights: what is compared.
         titles: of the y axes, one for each row.
-        row_px: height of a row.
         x_title: of the x axis; one that begins with ``time`` makes a time figure.
         in_space: three axes instead, and no rows.
     """
@@ -127,11 +125,9 @@ class Sheet:
         """Plus and minus a bound: a band of a single run's first estimate, else two thin lines.
 
         Args:
-            run, estimator: whose bound.
             first: whether that is the run's first estimator.
             stamp_ns: (N,) ns.
             bound: (N,) half the width.
-            row: of the axes.
             middle: (N,) what it lies about; None is zero.
 
         Returns:
@@ -199,7 +195,6 @@ class Sheet:
 
         Args:
             run, kind: whose line, and what the legend calls it.
-            row: of the axes; none in space.
             shown: whether it is shown before somebody asks for it.
             of: plotly's type of the trace; empty: a scatter, in space one in space.
             trace: what plotly draws; coordinates are put in single precision.

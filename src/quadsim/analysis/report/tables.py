@@ -58,9 +58,7 @@ def _table(
 
     Args:
         flights: the runs.
-        key, title, note: of the table.
         heads: titles of columns; one with a bar before it is over numbers.
-        rows: run, and values.
     """
     titles = [Cell(head.lstrip("|"), "n" if head.startswith("|") else "") for head in heads]
     cells = []

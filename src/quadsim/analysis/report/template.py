@@ -54,6 +54,5 @@ def render_page(name: str, **values: Any) -> str:
 
     Args:
         name: of its template in the package, such as ``analysis/report/report.html``.
-        values: what the template shows, plotly.js apart.
     """
     return _environment().get_template(name).render(plotly_js=Markup(get_plotlyjs()), **values)

@@ -206,7 +206,6 @@ class _Feed(Generic[Job, Result]):
 
     Attributes:
         underway: jobs of each task, with their places.
-        ahead: tasks that come next.
     """
 
     #: A process has so many tasks to come at the end of a batch, or its last one idles the others.
@@ -329,9 +328,7 @@ def run_batch(
 
     Args:
         work: a function of a module; it, jobs and results go between processes.
-        jobs: one for each call.
         processes: at once; 0: one for each core.
-        progress: called after each job.
 
     Returns:
         Results in the order of the jobs.

@@ -74,12 +74,9 @@ def fly_campaign(
     """Fly the runs that are left, store each as it ends, and make the tables.
 
     Args:
-        campaign: what is flown.
         contents: as of :func:`prepare`.
-        folder: of the record and the tables.
         pool: where runs are flown.
         resume: go on with what the folder holds.
-        progress: called after each run.
 
     Raises:
         InputError: as of :class:`CampaignRecord`; a worker has other files or versions.

@@ -19,7 +19,6 @@ class Job:
 
     Attributes:
         cell: what is flown over many seeds, such as a scenario and a set of sensors.
-        seed: of all randomness.
         extra: what else the experiment tells its flight.
     """
 
@@ -38,7 +37,6 @@ def fly_cells(
 
     Args:
         fly: a function of a module.
-        jobs: one for each flight.
         processes, progress: as of :func:`quadsim.lab.campaign.batch.run_batch`.
     """
     cells: dict[Any, list[Flown]] = {}
@@ -51,11 +49,6 @@ def chosen_scenarios(
     names: Sequence[str], known: Sequence[str], experiment: str
 ) -> tuple[str, ...]:
     """Scenarios of an experiment that are asked for, in its order; all for no names.
-
-    Args:
-        names: as asked for.
-        known: all of it.
-        experiment: its name.
 
     Raises:
         InputError: a name that it has not.

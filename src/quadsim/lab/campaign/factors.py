@@ -52,7 +52,6 @@ class Factor:
     Attributes:
         name: the dotted key that is set; of cases, any name.
         kind: of :data:`KINDS`.
-        numbers: what numbers are drawn from.
         labels: of choices and cases, as tables show them.
         values: of choices: what is set; of cases: keys and values that are set.
     """
@@ -200,9 +199,7 @@ class Samples:
     """Drawn values of every sample.
 
     Attributes:
-        factors: what is varied.
         columns: drawn values of each factor; of a grid those of its levels, else (N,).
-        count: samples.
         is_grid: whether the samples are all combinations of the columns, the last fastest.
     """
 
@@ -226,7 +223,6 @@ def draw(factors: Sequence[Factor], method: str, count: int, seed: int) -> Sampl
         factors: none: samples that differ in their seed alone.
         method: of :data:`METHODS`.
         count: how many; of a grid it follows from the levels.
-        seed: of the drawing.
     """
     if method == GRID and factors:
         grid = tuple(factor.grid() for factor in factors)

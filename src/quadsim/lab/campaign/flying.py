@@ -49,7 +49,6 @@ class Terms:
     Attributes:
         limit_s: longest time that a run may take.
         files: SHA-256 of the files that it stands on, by their shared names.
-        versions: of what decides on a digest.
         own_process: whether a run has its process for itself, which may then be ended.
     """
 

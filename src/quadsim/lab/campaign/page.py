@@ -73,7 +73,6 @@ def render_campaign(campaign: Campaign, table: Columns, summary: Mapping[str, An
     """The page as text.
 
     Args:
-        campaign: what was flown.
         table: the runs.
         summary: of :func:`quadsim.lab.campaign.statistics.campaign_summary`.
     """

@@ -56,10 +56,6 @@ class CampaignRun:
 
     Attributes:
         number: from 0 on.
-        sample: which sample it flies.
-        seed: of all its randomness.
-        scenario: name or path.
-        changes: dotted keys that are set.
         values: name of a factor to what a table states of it.
     """
 
@@ -91,11 +87,7 @@ class Campaign:
     """A campaign with its samples drawn.
 
     Attributes:
-        name: of its file.
-        path: of its file.
-        file: its keys.
         constants: dotted keys that are set in all runs.
-        samples: of what is varied.
     """
 
     name: str

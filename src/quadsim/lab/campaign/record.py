@@ -32,7 +32,6 @@ class CampaignRecord:
     Args:
         folder: made if it is not there.
         contents: everything that decides what is flown.
-        runs: how many there are.
         resume: go on with the runs that are there already.
 
     Attributes:

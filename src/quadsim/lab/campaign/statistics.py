@@ -104,7 +104,6 @@ class Dependence:
     """How a figure depends on a factor.
 
     Attributes:
-        factor, metric: names.
         rank_correlation: Spearman's, of a factor of numbers; None of choices.
         slope: standardised coefficient of the regression on all factors of numbers at once.
         share: of the variance between the choices (eta squared), or the squared rank correlation.
@@ -172,7 +171,6 @@ class Level:
     """Runs in which a factor had a value, or one in a part of its range.
 
     Attributes:
-        label: the value, or the part.
         middle: where it is drawn: mean of the values; of choices their place.
         success: of the runs.
         rows: (N,) which they are.
@@ -250,7 +248,6 @@ def campaign_summary(campaign: Campaign, table: Columns, folder: Path) -> dict[s
     """What a campaign shows.
 
     Args:
-        campaign: what was flown.
         table: its runs, not necessarily all.
         folder: where it lies.
     """

@@ -110,8 +110,6 @@ def align_recorder(bags: Sequence[Bag], namespace: str, recorder: RecorderParams
     """Align the recorder of several flights of one vehicle.
 
     Args:
-        bags: open bags or logs.
-        namespace: the vehicle in them.
         recorder: as far as it is known; its mount, bias and pose delay are found anew.
 
     Raises:

@@ -74,7 +74,6 @@ class BrakeFlight:
         p_W: (N, 3) positions, m.
         command_s: (M,) times at which commands were sent, rising.
         command_W: (M, 3) velocities asked for, m/s.
-        notes: what a reader should know.
     """
 
     source: str
@@ -109,8 +108,6 @@ class Brakes:
     """What the stops of a flight tell.
 
     Attributes:
-        flight: the flight.
-        stops: all stops.
         latency_s: with its 95 % interval.
         brake_mps2: the same; infinite where the way grows with the speed alone.
         spread_s: deviation of one stop's way over its speed from the line, s.
@@ -147,8 +144,6 @@ def read_brake_flight(
     """Read poses and commands.
 
     Args:
-        bag: an open bag.
-        namespace: the vehicle.
         odometry: topic of the pose in it, or a full name; empty: what the guard flew by where the
             bag states so, else the first of :data:`POSES` that is there.
         command: topic (TwistStamped) of the velocities that were sent, in the pose's frame.
@@ -367,9 +362,7 @@ def guard_text(brakes: Brakes, raw: Mapping[str, Any], base: str) -> str:
     """The text of a guard file.
 
     Args:
-        brakes: what was measured.
         raw: the mapping of the file whose other keys stay.
-        base: its name.
 
     Raises:
         InputError: the result is no guard file.

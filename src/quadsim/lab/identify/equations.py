@@ -167,7 +167,6 @@ class Equations:
     """Residuals of a flight.
 
     Args:
-        grid: the flight.
         vehicle: for the geometry of the rotors.
         gravity_mps2: where it was flown.
         exact: whether the odometry's rates are measured apart from the gyroscope.

@@ -125,9 +125,7 @@ def with_figures(
     it, the file's inertia stays and the drag torque follows.
 
     Args:
-        vehicle: of the file.
         figures: of :func:`quadsim.lab.identify.identification.identify_vehicle`.
-        name: of the new vehicle.
 
     Raises:
         InputError: the figures are those of no vehicle.

@@ -58,7 +58,6 @@ class FlightData:
         command: speeds asked of them; empty where none were recorded.
         wind_W: velocity of the air in m/s; empty: not known.
         air_density_kg_m3: of the air; 0: not known.
-        notes: what a reader should know.
     """
 
     source: str
@@ -76,8 +75,6 @@ def read_flight(bag: Bag, namespace: str, odometry: str = "") -> FlightData:
     """Read what identification needs.
 
     Args:
-        bag: an open bag.
-        namespace: the vehicle.
         odometry: topic in it, or a full name; empty: the truth, else the filter's.
 
     Raises:

@@ -56,8 +56,6 @@ class Windows:
 
     Args:
         good: (N,) grid times whose signals are known; a window holds no other.
-        step_s: of the grid.
-        length_s: of a window.
     """
 
     def __init__(self, good: NDArray[np.bool_], step_s: float, length_s: float) -> None:
@@ -102,7 +100,6 @@ class Grid:
 
     Attributes:
         windows: over the stretches in which the vehicle flies and everything is known.
-        step_s: of the grid.
         R_WB: (N, 3, 3) attitude.
         v_W: (N, 3) m/s.
         rate_B: (N, 3) of the odometry, rad/s.
@@ -191,7 +188,6 @@ def _ahead_of_wakes(
         air_B: (N, 3) velocity through the air, m/s.
         rate_B: (N, 3) rad/s.
         speed_radps: (N, n) of the rotors in flight.
-        density_kg_m3: of the air.
         vehicle: for its mass and the geometry of its rotors.
     """
     if not len(speed_radps):  # none flown, and no median
@@ -220,7 +216,6 @@ def make_grid(data: FlightData, motors: MotorFit, vehicle: VehicleParams) -> Gri
     """Put a flight on the grid of its IMU.
 
     Args:
-        data: the flight.
         motors: for the speeds between reports.
         vehicle: for its mass and the geometry of its rotors.
 

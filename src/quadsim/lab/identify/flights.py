@@ -54,9 +54,7 @@ class FlightsFit:
     """A vehicle that was identified.
 
     Attributes:
-        fit: the figures that the flights tell.
         undetermined: figures that they do not tell, with half of the interval that was seen.
-        before: the vehicle of the file.
     """
 
     fit: Fit
@@ -198,7 +196,6 @@ def identify_flights(
     """Estimate a multirotor's figures from recorded flights.
 
     Args:
-        flights: of one vehicle.
         vehicle: for the mass, the geometry of the rotors, and where the search begins.
         gravity_mps2: where it was flown.
         residual: whether the torque's residual is fitted, too; inertia and hub moment then stay.

@@ -79,7 +79,6 @@ class IdentifiedVehicle:
     """What was found of a flight.
 
     Attributes:
-        data: the flight.
         vehicle: whose geometry was taken, and the figures that the flight does not tell.
         figures: by name.
         grid: the flight's signals.
@@ -115,7 +114,6 @@ def identify_vehicle(
     """Estimate a multirotor's figures.
 
     Args:
-        data: the flight.
         vehicle: for the geometry of the rotors, the mass, and where the search begins.
         gravity_mps2: where it was flown.
 
@@ -170,7 +168,6 @@ class _Search:
     """Which figures the flight tells, and their values.
 
     Args:
-        equations: of the flight.
         vehicle: whose figures stay where the flight does not tell.
         air: density of the air over that at which its figures hold.
     """
@@ -344,9 +341,7 @@ def vehicle_text(identified: IdentifiedVehicle, raw: Mapping[str, Any], vehicle_
     """The text of a vehicle file.
 
     Args:
-        identified: what was found.
         raw: the mapping of the file whose figures stay where the flight does not tell.
-        vehicle_name: of that file.
 
     Raises:
         InputError: what was found is no vehicle.

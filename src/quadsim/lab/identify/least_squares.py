@@ -93,7 +93,6 @@ def fit_least_squares(residual: Residual, prior: Prior, begin: Array) -> Solutio
 
     Args:
         residual: parameters (P,) to (times, channels); times in order.
-        prior: of the parameters.
         begin: (P,) where the search begins.
     """
     free = np.flatnonzero(prior.sigma > 0.0)

@@ -74,13 +74,10 @@ class Fit:
     """A vehicle that was fitted.
 
     Attributes:
-        vehicle: with the figures found.
-        unknowns: what was asked.
         values, half: (n,) figures and half of their 95 % intervals.
         told: (n,) whether the flights tell the figure: half of its interval is within half of its
             value, or of its size where it may be zero.
         bound: (n,) whether the figure ended on a bound.
-        flights: how many.
     """
 
     vehicle: VehicleParams
@@ -158,9 +155,6 @@ def fit_figures(
     """Least squares of what ``residuals`` gives for each flight, with 95 % intervals.
 
     Args:
-        vehicle: to begin with.
-        unknowns: figures to be found.
-        residuals: errors of each flight.
         most: evaluations, those for derivatives not counted.
         noisier: the same with noise once more, whose mean change of the gradient is taken off.
         outlying: errors beyond so many times the median count by their size, not by its square.

@@ -90,11 +90,8 @@ class Reached:
     """A criterion of one seed.
 
     Attributes:
-        criterion: what was to hold.
-        figures: as in a summary.
         t_s: (N,) since the start, thinned for drawing.
         values: (N,) of the signal, shares summed up.
-        count: samples that were judged.
     """
 
     criterion: SignalCriterion
@@ -117,10 +114,8 @@ class SeedFlown:
     """What is stored of one seed of a scenario, or of one vehicle of a fleet.
 
     Attributes:
-        seed: of the flight.
         vehicle: name of the first one that flew.
         reached: its criteria, in the order of the file.
-        errors: what went wrong in the flight.
         position_rmse_m: estimator to its figure, from 5 s on; None where it gave none.
         tracking_rmse_m: of the truth against the reference, take-off and landing included.
         way_W: (N, 3) true positions of that vehicle, m, thinned.
@@ -178,7 +173,6 @@ def vary_vehicle(scenario: Scenario, vehicle: str) -> Scenario:
 
     Args:
         scenario: as of its file.
-        vehicle: its name.
     """
     generator = stream(scenario.file.seed, vehicle, "variation")
 

@@ -58,10 +58,6 @@ class Configuration:
     """What is known of the state.
 
     Attributes:
-        words: what it is.
-        sensors: a suite.
-        estimator: a file of config/estimators.
-        fly_on: as in a scenario.
         blind: nothing corrects the estimate from the first waypoint on.
         starts_on_truth: the vehicle takes off on the truth, which the estimator gets at the first
             waypoint.
@@ -82,8 +78,6 @@ class VehicleKind:
     """A vehicle with its four configurations.
 
     Attributes:
-        vehicle: a file of config/vehicles.
-        autopilot: a file of config/autopilots.
         configurations: by their numbers from 1 on.
     """
 
@@ -110,8 +104,6 @@ class Reported:
 
     Attributes:
         passed: the last waypoint was reached without crash or timeout (a share, over seeds).
-        duration_s: of the last attempt.
-        attempts: how many there were.
         limit_kmh: limit of speed of the last one.
         velocity_kmh: largest and mean.
         height_m: above the ground: largest, mean, smallest.
@@ -142,8 +134,6 @@ def attempt_scenario(name: str, kind: str, number: int, seed: int, limit_mps: fl
         name: of :data:`SCENARIOS`.
         kind: of :data:`KINDS`.
         number: of the configuration, from 1 on.
-        seed: of all randomness.
-        limit_mps: limit of speed.
     """
     flown = KINDS[kind]
     known = flown.configurations[number - 1]
@@ -165,9 +155,6 @@ class Attempt:
     """One run with one limit of speed.
 
     Attributes:
-        limit_mps: of speed.
-        end: how it ended.
-        duration_s: since it began.
         speed_mps: largest and mean, in space.
         height_m: of ``base_link`` above the ground: largest, mean, smallest.
         error_m: of the position that was flown on: largest and mean.
@@ -194,7 +181,6 @@ class Drawn:
         acceleration_mps2: (N,) magnitude.
         fixes: (K, 3) positions that GNSS gave.
         waypoints: (M, 2).
-        radius_m: of the waypoints.
     """
 
     t_s: Array
@@ -213,8 +199,6 @@ class SeedAttempts:
     """What is stored of one seed of a cell.
 
     Attributes:
-        seed: of the flight.
-        attempts: in order.
         drawn: of the last attempt; None where nobody asked for it.
     """
 
@@ -366,9 +350,6 @@ class NtnuCell:
     """A cell of the table over its seeds.
 
     Attributes:
-        kind: a key of KINDS.
-        scenario: its name.
-        number: of the configuration.
         flown: what is stored of each seed, in order.
     """
 
@@ -480,9 +461,7 @@ def run_ntnu(
     Args:
         names: of :data:`SCENARIOS`.
         seeds: how many; one of a configuration without noise.
-        kind: a key of KINDS.
         processes: as of :func:`quadsim.lab.campaign.batch.run_batch`.
-        progress: called after each flight.
     """
     jobs = [
         Job((kind, name, number), seed, seed == 1)

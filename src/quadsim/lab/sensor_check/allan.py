@@ -43,7 +43,6 @@ class AllanNoise:
         white: density N, unit/sqrt(Hz).
         walk: random walk K of the bias, unit/s/sqrt(Hz).
         instability: deviation sigma of the Gauss-Markov bias instability, unit.
-        instability_time_s: its correlation time.
         rounding: deviation Q of the integral's error, unit s.
     """
 
@@ -113,8 +112,6 @@ class AllanCurve:
     """Overlapping Allan deviation of one axis.
 
     Attributes:
-        dt_s: sample interval.
-        samples: how many there were.
         count: (M,) samples in an average.
         deviation: (M,) Allan deviation, the samples' unit.
         freedom: (M,) equivalent degrees of freedom (Greenhall and Riley 2003).
@@ -169,7 +166,6 @@ def allan_curve(
 
     Args:
         values: (N,) samples at a steady rate, at least 4.
-        rate_hz: of the samples.
         model: variance for (M,) samples in an average; from its slopes the kind of noise is taken
             that the degrees of freedom depend on. None takes the slopes that were measured.
         per_decade: averaging times in a decade.
@@ -223,7 +219,6 @@ def degrees_of_freedom(alpha: int, count: int, points: int) -> float:
 
     Args:
         alpha: exponent of the spectrum, 2 to -2.
-        count: samples in an average.
         points: of the integral, one more than samples.
     """
     return float(allantools.edf_greenhall(alpha, 2, count, points, overlapping=True))

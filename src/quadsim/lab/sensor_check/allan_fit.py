@@ -48,10 +48,8 @@ class AllanFit:
     """What a fit found on axes that share one correlation time.
 
     Attributes:
-        noises: figures of each axis.
         estimates: of each axis, by the names of :class:`AllanNoise`, for the terms of the fit;
             ``instability_time_s`` is the same on all.
-        misfit: weighted sum of squares.
         freedom: its degrees of freedom, where the model is true.
     """
 

@@ -43,7 +43,6 @@ class CheckSettings:
 
     Attributes:
         hours: at rest; 0: not at all.
-        seed: of all noise.
         fly: whether to fly.
     """
 
@@ -57,10 +56,7 @@ class Checked:
     """What was measured of one device.
 
     Attributes:
-        kind: of the device.
-        params: of the device.
         alone: each figure with the other errors off.
-        rested: channels in an hour at rest.
         flown: a flight; None without one.
     """
 
@@ -91,7 +87,6 @@ class Check:
     Attributes:
         devices: by the name under which they were asked for.
         confidence: of each interval, so that all together hold with 95 %.
-        settings: how it was made.
     """
 
     devices: dict[str, Checked]
@@ -152,8 +147,6 @@ def check_devices(
 
     Args:
         sets: name to devices that fly together, kind to parameters.
-        settings: how.
-        tell: called with what is done next.
 
     Raises:
         InputError: there is nothing else than what is left out.

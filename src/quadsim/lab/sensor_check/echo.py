@@ -29,12 +29,7 @@ from quadsim.world.environment import EnvironmentParams
 
 
 class LidarBench(Bench):
-    """A lidar over flat ground.
-
-    Args:
-        environment: the world it measures.
-        seed: of all its streams.
-    """
+    """A lidar over flat ground."""
 
     def __init__(self, environment: EnvironmentParams, seed: int = 1) -> None:
         self.environment, self._seed = environment, seed
@@ -45,8 +40,6 @@ class LidarBench(Bench):
         """Switch a lidar on once and take what it publishes.
 
         Args:
-            params: of the lidar.
-            experiment: name of its noise.
             count: of scans that are taken, lost ones with them.
             truth: where it is; it does not move.
             apart_ns: between two truths; 0: the period.

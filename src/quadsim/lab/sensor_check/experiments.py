@@ -51,7 +51,6 @@ class Experiment:
     """One run of a device with most of its errors off.
 
     Attributes:
-        names: parameters whose figures it measures.
         intervals: how many figures have an interval of confidence.
         measure: takes the confidence of each interval; gives the figures.
     """
@@ -67,7 +66,6 @@ class Probe:
 
     Attributes:
         truth: what the sensor is shown; None: level and at rest.
-        ideal: what it reads without errors.
         gain: how much more it reads for each unit of the parameter.
         columns: of the readings in which the parameter shows; None: all.
         components: of the parameter, one for each column; None: as the columns.
@@ -103,7 +101,6 @@ class Rig:
         field: of the samples that holds the readings.
         rounding: of a reading less what is true, in its unit.
         always: parameters that every experiment keeps.
-        given: what every experiment sets.
         rate_periods: periods over which the rate is measured.
         timed_by: parameters by which the latency is counted.
         clock_s: how finely times of publication are known.

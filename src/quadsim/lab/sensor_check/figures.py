@@ -27,7 +27,6 @@ class MeasuredFigure:
 
     Attributes:
         name: as in the device's file, with the axis where there are several.
-        unit: of all the numbers.
         specified: in the file; None where it cannot be judged.
         measured: out of the device's samples.
         low, high: ends of the interval of confidence; ``measured`` itself where it is certain.
@@ -63,7 +62,6 @@ class Specified:
 
     Attributes:
         name, unit, specified: as of :class:`MeasuredFigure`.
-        confidence: of the interval.
     """
 
     name: str
@@ -87,7 +85,6 @@ class Specified:
         """A figure without chance.
 
         Args:
-            measured: what came out.
             tolerance: allowed besides rounding, in the figure's unit.
         """
         measured = float(measured)
@@ -101,7 +98,6 @@ class Specified:
         """A deviation out of a variance of so many degrees of freedom.
 
         Args:
-            variance: what was found.
             freedom: of the chi-square distribution it has.
             scale: from the deviation to the figure.
         """
@@ -125,8 +121,6 @@ class Specified:
         """Probability of independent events (Clopper and Pearson 1934).
 
         Args:
-            hits: how often it happened.
-            trials: how often it could.
             scale: from the probability to the figure.
         """
         low, high = stats.binomtest(hits, trials).proportion_ci(self.confidence)
@@ -168,10 +162,7 @@ def consistency_figure(
     """Actual errors against what messages say of them: mean normalised square, 1 if they agree.
 
     Args:
-        name: of what is judged.
         squares: mean of the squared errors over their stated variances.
-        freedom: how many independent errors that is.
-        confidence: of the interval.
     """
     stated = Specified(name, "1", 1.0, confidence)
     low = squares * freedom / stats.chi2.ppf(1.0 - stated.tail, freedom)
@@ -186,9 +177,7 @@ def independent(count: int, stored: float, share: float) -> float:
     all r^2: as many degrees of freedom as n^2 over that sum.
 
     Args:
-        count: of the errors.
         stored: correlation of the lasting share from one error to the next.
-        share: of the variance, that lasts.
     """
     lag = np.arange(1, count)
     total = count + 2.0 * float(np.sum((count - lag) * (share * stored**lag) ** 2))

@@ -55,7 +55,6 @@ class ImuRecording:
 
     Attributes:
         bag: where it is.
-        topic: full name.
         stamp_ns: (N,) of the samples.
         values: "accel" and "gyro" to (N, 3) in m/s^2 and rad/s.
     """
@@ -86,8 +85,6 @@ def read_recording(bag: Bag, namespace: str, name: str) -> ImuRecording:
     """The longest stretch of an IMU topic without gaps.
 
     Args:
-        bag: an open bag.
-        namespace: the vehicle.
         name: topic in it, or a full name.
 
     Raises:
@@ -158,9 +155,7 @@ class Triad:
     """What was found of an accelerometer or a gyroscope.
 
     Attributes:
-        found: the fit.
         curves: Allan deviations of its axes.
-        terms: what the curves show.
         density: white noise of each axis, without that of the counts.
         bias: (3,) of a gyroscope its mean; of an accelerometer what gravity has too much.
         step: distance of the counts; 0: none seen.

@@ -40,12 +40,10 @@ class DeviceFlight:
     """What one device did in a flight.
 
     Attributes:
-        figures: what can be judged.
         stamps_ns: (N,) of what it published.
         late_ns: (K,) from stamp to publication, of samples seen on their way.
         errors: (N, M) of the readings, NaN where none; None where the truth is not known.
         sigma: (N, M) what messages say of them.
-        unit: of the errors.
     """
 
     figures: list[MeasuredFigure]
@@ -91,13 +89,7 @@ def scenario_with(sensors: Mapping[str, Any], seed: int) -> Scenario:
 def fly_devices(
     sensors: Mapping[str, Any], seed: int, confidence: float
 ) -> dict[str, DeviceFlight]:
-    """Fly with devices on the truth, so that each flight is the same, and judge them.
-
-    Args:
-        sensors: kind to parameters.
-        seed: of the flight.
-        confidence: of each interval.
-    """
+    """Fly with devices on the truth, so that each flight is the same, and judge them."""
     scenario = scenario_with(sensors, seed)
     loop = _Watched(scenario)
     log = loop.fly()

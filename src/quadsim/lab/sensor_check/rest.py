@@ -32,9 +32,7 @@ class RestChannel:
     """One number of a sample, and its error at rest by the file.
 
     Attributes:
-        name, unit: of the number.
         field, axis: where it is in a sample; the axis is None for a single number.
-        noise: figures of the file.
         rounding: distance of the counts.
         spread: deviation of one sample about its lasting error, before rounding.
         drift: takes (N,) times in s; gives what changes for certain.
@@ -212,9 +210,6 @@ def model_variance(channel: RestChannel, dt_s: float, samples: int, count: Array
     """Allan variance that the file makes of a channel.
 
     Args:
-        channel: with its figures.
-        dt_s: sample interval.
-        samples: of the recording.
         count: (M,) samples in an average.
     """
     figures = channel.noise
@@ -256,9 +251,6 @@ def rest(
     """Let a device rest and compare.
 
     Args:
-        kind, params: of the device.
-        bench: on which it rests.
-        hours: how long.
         confidence: of each interval; the figures of a channel hold only all together.
     """
     count = round(3600.0 * hours * params.rate_hz)

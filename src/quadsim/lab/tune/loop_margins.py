@@ -107,7 +107,6 @@ def control_loops(
 
     Args:
         params: the gains.
-        vehicle: the motors' time constants.
         delays: those that a graph may take where none are given.
     """
     attitude, position = params.attitude, params.position
@@ -171,7 +170,6 @@ def gains_that_do_not_suit(params: AutopilotParams, vehicle: VehicleParams) -> s
 
     Args:
         params: the gains.
-        vehicle: what they are to fly.
     """
     if vehicle.kind != "multirotor":
         return ""

@@ -85,9 +85,7 @@ class LimitCycle:
     Attributes:
         gain: ultimate gain, output over signal.
         period_s: ultimate period.
-        amplitude: of the signal.
         output: amplitude of the relay's output.
-        hysteresis: of the relay.
         axis: of the body or of the world.
     """
 
@@ -120,8 +118,6 @@ def limit_cycle(
     Args:
         signal: (N,) what the relay looked at.
         output: (N,) what it gave, two values.
-        dt_s: time between samples.
-        hysteresis: of the relay.
         axis: to be stored.
 
     Returns:
@@ -277,8 +273,6 @@ class RelayBench:
             name: of :data:`LOOPS`.
             autopilot: gains of the loops inside it.
             axis: of the body (rate, tilt) or of the world.
-            output: amplitude of the relay.
-            hysteresis: of the relay.
         """
         loop = LOOPS.index(name)
         gains = self._keepers(autopilot, name)

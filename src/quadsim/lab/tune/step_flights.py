@@ -132,7 +132,6 @@ class Response:
         axis: of :data:`AXES`.
         time_s: (N,) since the step.
         values: (N,) of the estimate that is flown on, the start taken off: m or rad.
-        figures: of the response.
         ripple: root mean square over the response of the rotors' commands, each against its mean
             over a tenth of a second, over the mean command.
     """
@@ -177,7 +176,6 @@ class StepFlight(ClosedLoop):
 
     Args:
         scenario: vehicle, sensors, estimator; its autopilot flies the take-off.
-        seed: of all noise.
         windy: whether in wind, or in calm air.
 
     Raises:
@@ -313,8 +311,6 @@ class StepsFlown:
 
     Attributes:
         calm: responses in calm air; None where the vehicle was lost.
-        windy: the same in wind.
-        cost: of both.
     """
 
     calm: list[Response] | None

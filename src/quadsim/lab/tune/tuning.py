@@ -53,12 +53,8 @@ class Tuning:
 
     Attributes:
         scenario: vehicle, sensors, and the gains before as its autopilot.
-        method, rule, seed: how it was tuned.
-        loops: that were tuned.
         after: the new gains.
         cycles: loop to what its relay experiment told.
-        flown: steps before and after.
-        notes: what a user should know.
     """
 
     scenario: Scenario
@@ -195,7 +191,6 @@ def tune_by_relay(
         scenario: vehicle, sensors, and the gains to start from.
         loops: of :data:`LOOPS`, from the inside out.
         rule: of :data:`RULES`.
-        say: called with what each relay found.
 
     Returns:
         Gains, limit cycles by loop, and notes.
@@ -260,10 +255,8 @@ def tune_loops(
 
     Args:
         scenario: vehicle, sensors, and the gains to start from, of :func:`load_vehicle`.
-        method: ``relay`` or ``optimise``.
         rule: of :data:`RULES`.
         loops: of :data:`LOOPS`; all where none are named.
-        seed: of all noise and wind.
         evaluations: of ``optimise``, for each group of loops.
         processes: as of :func:`quadsim.lab.campaign.batch.run_batch`.
         say: called with how it goes, a line at a time.
@@ -322,8 +315,6 @@ class GroupSearch(NamedTuple):
     Attributes:
         scenario: vehicle and sensors; its autopilot is where the search starts.
         loops: whose gains are varied.
-        axes: of the steps.
-        seed: of noise and wind.
         evaluations: steps that may be flown, each in calm air and in wind.
     """
 
@@ -374,13 +365,8 @@ def search(
     Nelder and Mead's simplex over the logarithms of the gains, from those that are there.
 
     Args:
-        scenario: vehicle and sensors.
         start: gains to begin with.
-        loops: that may be changed.
-        seed: of noise and wind.
-        evaluations: for each group.
         processes: as of :func:`quadsim.lab.campaign.batch.run_batch`.
-        say: called with what each group found.
     """
     scene = replace(scenario, autopilot=start)
     jobs = {}

@@ -143,7 +143,6 @@ def apply_rule(
         params: gains so far.
         loop: of :data:`quadsim.lab.tune.loop_margins.LOOPS`.
         ultimate: gain, and period in s.
-        bounds: of the vehicle and its sensors.
     """
     rule = RULES[name]
     gain, period_s = ultimate

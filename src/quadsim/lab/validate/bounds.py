@@ -179,9 +179,7 @@ def bound_rows(
 
     Args:
         horizons_s: (H,).
-        flights: of each horizon, of each flight.
         edges: (H, regimes + 1) body rates in rad/s that part the regimes of each horizon.
-        level: nominal coverage.
     """
     rows, count = [], len(REGIMES)
     for horizon_s, parts, ends in zip(horizons_s.tolist(), flights, edges, strict=True):
@@ -244,8 +242,6 @@ def judge_bounds(
 
     Args:
         rows: of :func:`bound_rows`, by increasing rate.
-        horizons_s: of each horizon.
-        flights: of each horizon, of each flight.
     """
     found = []
     for horizon_s, parts in zip(horizons_s, flights, strict=True):

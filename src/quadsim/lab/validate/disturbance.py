@@ -82,7 +82,6 @@ def acting_torque(
     """(K, n, 3) torque in N m that acts besides in each block from the starts on.
 
     Args:
-        flight: the flight.
         vehicle: for its inertia and its memory; without one there is one block, which goes on.
         wrench: what the vehicle left of the flight.
         first: (K,) places of the starts.

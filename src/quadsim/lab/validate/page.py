@@ -20,7 +20,6 @@ def render_validation(judged: Sequence[JudgedFlight], result: Mapping[str, Any])
     """The page as text.
 
     Args:
-        judged: the flights.
         result: of :func:`quadsim.lab.validate.validation.report`.
     """
     parts = [

@@ -77,8 +77,6 @@ class RecordedFlight:
     """A flight on an even grid of N times.
 
     Attributes:
-        name: of the log.
-        dt_s: step of the grid.
         time_s: (N,) from the log's first stamp.
         p_W, v_W, q_WB, w_B: motion; (N, 3) m, m/s, (N, 4) w first, rad/s.
         f_B: (N, 3) specific force where the IMU sits, m/s^2; NaN where the log has none.
@@ -87,9 +85,7 @@ class RecordedFlight:
         voltage_V: (N,) of the battery; NaN where the log has none.
         load: (N, 6) position and velocity of a slung load in W; NaN where there is none.
         free: (N,) whether it flies freely and all is known.
-        recorder: by which it was read.
         levelled: whether its attitudes were levelled by the accelerometer.
-        notes: what a reader should know.
         known: the motion as it is known at each time from what was logged by then; None: as above.
     """
 
@@ -294,7 +290,6 @@ def smoothed_motion(
         p_W: (N, 3) positions in m.
         attitude: (N) of the IMU's axes.
         w_B, f_B: (N, 3) rad/s and m/s^2 of the IMU; f_B may be NaN.
-        dt_s: of the even grid.
         notes: gets what a reader should know.
         by: (N,) place of the grid by which the poses are known at each time; then no later sample
             counts. None: samples behind a time count like those before it.
@@ -384,8 +379,6 @@ def read_recorded(bag: Bag, namespace: str, vehicle: VehicleParams) -> RecordedF
     """Read a flight.
 
     Args:
-        bag: an open bag or log.
-        namespace: the vehicle in it.
         vehicle: for its number of rotors and its recorder.
 
     Raises:

@@ -42,7 +42,6 @@ class ValidationSettings:
     Attributes:
         gravity_mps2: where they were flown.
         trim_s: time before a window in which a constant torque is observed; 0: none.
-        level: nominal coverage of the bounds.
         tolerance_m: error of position beyond which a prediction is not to be trusted.
     """
 
@@ -271,7 +270,6 @@ class Suspect:
     """What one figure would have to be.
 
     Attributes:
-        name: of the suspect.
         factor: by which the figure is off from the file's.
         half: of the factor's 95 % interval, flights or stretches of them being independent.
         explained: share that this removes of the squared error, weighed by what is left.
@@ -298,7 +296,6 @@ def rank_suspects(
 
     Args:
         flights: or stretches of them, which intervals take as independent.
-        vehicle: of the file that is suspected.
         gravity_mps2: where it was flown.
     """
     before = _errors(flights, vehicle, gravity_mps2)

@@ -25,8 +25,6 @@ class Mount:
     """Where a sensor is.
 
     Attributes:
-        kind: of our sensors.
-        name: in the file.
         position_B_m: from the centre of mass.
     """
 
@@ -40,11 +38,8 @@ class Figures:
     """Values by our dotted keys, what their comments say, and what a user should know.
 
     Attributes:
-        where: the file.
-        values: key to value.
         sources: key to where it stands in the file, or how it was made.
         notes: what was left out or made up, a line each.
-        mounts: of sensors.
     """
 
     where: str

@@ -304,8 +304,6 @@ def read_text(path: Path, text: str, content: Any) -> Figures:
     """Figures of a file that is no XML, by what it holds.
 
     Args:
-        path: the file.
-        text: of it.
         content: the same as YAML, or None.
 
     Raises:

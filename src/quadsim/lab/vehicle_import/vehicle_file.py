@@ -199,7 +199,6 @@ def import_vehicle(
         path: the file: SDF, URDF, PX4's airframe or parameters, RotorPy, Agilicious, Flightmare,
             hector_quadrotor.
         fill: files, or vehicles of ``config/vehicles``, that tell what it does not.
-        changes: dotted keys that are set instead.
 
     Returns:
         The text, and the figures with their notes; the last gives the result.
@@ -241,7 +240,6 @@ def suite_text(mounts: Sequence[Mount], name: str) -> str:
 
     Args:
         mounts: of the file; the first of a kind counts.
-        name: of the file.
     """
     content = dict(read_yaml(find("sensors/suites", SUITE)))
     for kind in PLACED:
