@@ -141,18 +141,6 @@ def test_a_turned_and_moved_pair_does_the_same():
         assert turned.truth(i).w_B == pytest.approx(np.array(plain.truth(i).w_B), abs=1e-6)
 
 
-def test_vehicles_out_of_reach_change_no_bit():
-    one = ((0.0, 0.0, 50.0), (1.0, 0.5, 0.0), (0.1, 0.2, 0.3), (0.3, 0.2, 0.1))
-    earth = EnvironmentParams(wind_W_mps=(1.0, 2.0, 0.0))
-    alone = meeting([one], X500, earth)
-    beside = meeting([one, ((0.0, 30.0, 50.0), (0, 0, 0), *STILL)], X500, earth)
-    for fleet in (alone, beside):
-        for i in range(fleet.count):
-            fleet.set_motor_command(i, [500.0] * 4)
-        run(fleet, 2.0)
-    assert alone._vehicles[0].x.tobytes() == beside._vehicles[0].x.tobytes()
-
-
 def test_one_lands_on_the_other():
     """It rests on the body below, or slides off: in neither case through it."""
     fleet = Fleet(X500, EnvironmentParams(), poses=[(0.0, 0.0, 0.0), (3.0, 0.0, 0.0)])

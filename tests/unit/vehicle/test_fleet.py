@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.base.records import KINEMATICS
 from quadsim.geometry.rotation import unrotate
-from quadsim.vehicle.disturbances import Push
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
@@ -90,48 +88,6 @@ def test_another_seed_is_another_wind():
 
     assert gust(1) == gust(1)
     assert gust(1) != gust(2)
-
-
-def test_the_upper_vehicle_blows_on_the_lower_one():
-    """By Newton's third law in the mean; here: down, and not the other way round."""
-    still = EnvironmentParams()
-    fleet = Fleet(X500, still, [(0.0, 0.0, 0.0), (0.0, 1.0, 0.0)])
-    fleet.set_motion(0, (0.0, 0.0, 20.0), rotor_speeds_radps=[HOVER_RADPS] * 4)
-    fleet.set_motion(1, (0.0, 0.0, 22.0), rotor_speeds_radps=[HOVER_RADPS] * 4)
-    for i in range(2):
-        fleet.set_motor_command(i, [HOVER_RADPS] * 4)
-    fleet.step_to(20_000_000)
-    assert fleet.truth(0).wind_W[2] < -1.0
-    assert np.allclose(fleet.truth(1).wind_W, 0.0)
-    assert fleet.truth(0).v_W[2] < fleet.truth(1).v_W[2] - 0.01
-
-
-def test_two_vehicles_that_meet_crash_and_keep_their_momentum():
-    weightless = EnvironmentParams(gravity_mps2=0.0)
-    bare = replace(X500, rotor_drag_N_s2=0.0, body_drag_N_s_m=(0.0,) * 3, drag_area_m2=(0.0,) * 3)
-    fleet = Fleet(bare, weightless, [(0.0, 0.0, 0.0), (0.0, 5.0, 0.0)])
-    fleet.set_motion(0, (0.0, 0.0, 20.0), v_W=(2.0, 0.0, 0.0))
-    fleet.set_motion(1, (1.5, 0.1, 20.0), v_W=(-1.0, 0.0, 0.0))
-    fleet.step_to(2_000_000_000)
-    assert "struck another vehicle" in fleet.crash_words(0)
-    assert "struck another vehicle" in fleet.crash_words(1)
-    first, second = fleet.truth(0), fleet.truth(1)
-    assert first.v_W[0] < second.v_W[0]  # they part
-    # equal masses: pushes are equal and opposite at every step
-    assert first.v_W + second.v_W == pytest.approx([1.0, 0.0, 0.0], abs=1e-9)
-
-
-def test_a_push_ends_when_the_disturbances_are_replaced():
-    weightless = EnvironmentParams(gravity_mps2=0.0)
-    push = Push(at_s=0.0, duration_s=10.0, force_W_N=(5.0, 0.0, 0.0))
-    fleet = Fleet(X500, weightless, disturbances=[push])
-    fleet.set_motion(0, (0.0, 0.0, 20.0))
-    fleet.step_to(10_000_000)
-    # drag of 0.1 N s/m takes less than a thousandth off at this speed
-    assert fleet.truth(0).a_W[0] == pytest.approx(5.0 / X500.mass_kg, rel=2e-3)
-    fleet.set_disturbances([])
-    fleet.step_to(20_000_000)
-    assert abs(fleet.truth(0).a_W[0]) < 0.01
 
 
 def test_wind_can_be_set_and_a_disturbance_changes_it():

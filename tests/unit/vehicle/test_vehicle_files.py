@@ -11,8 +11,6 @@ import pytest
 from quadsim.base.errors import InputError
 from quadsim.base.files import find, known
 from quadsim.base.parameters import flatten, leaves, load, unflatten
-from quadsim.sim.closed_loop import ClosedLoop
-from quadsim.sim.scenario import load_scenario
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.layout import LAYOUTS, lay_out
 from quadsim.vehicle.parameters import VehicleParams
@@ -82,20 +80,6 @@ def test_the_heavy_hexacopter_flies_18_mps_at_25_degrees():
     fleet.set_motor_command(0, speed)
     fleet.set_motion(0, (0.0, 0.0, 50.0), (18.0, 0.0, 0.0), attitude, rotor_speeds_radps=speed)
     assert abs(float(fleet.truth(0).a_W[0])) < 0.1 * GRAVITY * math.tan(tilt)
-
-
-@pytest.mark.parametrize("name", ["crazyflie2", "hummingbird", "iris", "hexacopter"])
-def test_the_shared_autopilot_flies_them(name):
-    """The square on its own estimate, within the criterion of the scenario (0.2 m)."""
-    log = ClosedLoop(load_scenario("square", vehicle=name)).fly()
-    assert any(event.message == "motors stopped" for event in log.events)
-    stamps, settled = log.truth.stamp_ns, log.truth.stamp_ns > 5 * SECOND_NS
-    wanted = np.stack(
-        [np.interp(stamps, log.reference.stamp_ns, log.reference.p_W[:, k]) for k in range(3)],
-        axis=1,
-    )
-    off_m = np.linalg.norm(wanted - log.truth.p_W, axis=1)[settled]
-    assert np.sqrt(np.mean(off_m**2)) < 0.2
 
 
 @pytest.mark.parametrize("layout", LAYOUTS[1:])
