@@ -628,58 +628,6 @@ def test_gnss_equals_the_dense_update(kind: str) -> None:
         np.testing.assert_allclose(state.innovation[i], innovation, rtol=0.0, atol=1e-12)
 
 
-def test_range_equals_the_dense_update() -> None:
-    rng = np.random.default_rng(12)
-    params = pack(MOUNTED)
-    for _ in range(10):
-        state = running(MOUNTED, rng, size=0.01)
-        h_slant = differences(state, lambda s: predicted_range(s, MOUNTED))
-        error, sigma = 1e-4, 0.05
-        measured = predicted_range(state, MOUNTED) + error
-        correction, covariance = dense_update(
-            np.array(state.covariance), h_slant, np.array([[sigma**2]]), np.array([error])
-        )
-        before = state.copy()
-        assert fuse_range(state, params, measured, sigma**2) == ACCEPTED
-        # The kernel takes the vertical, whose H differs by the innovation times the tilt's: 1e-4.
-        np.testing.assert_allclose(
-            correction_of(before, state), correction, rtol=0.0, atol=1e-3 * error
-        )
-        np.testing.assert_allclose(state.covariance, covariance, rtol=0.0, atol=1e-7)
-
-
-def test_magnetic_heading_equals_the_dense_update() -> None:
-    """H of the heading that the estimated tilt levels, at any attitude and heading."""
-    rng = np.random.default_rng(13)
-    params = pack(replace(FULL, gate=NisParams(chi2_1=1e9)))
-    for _ in range(10):
-        state = running(FULL, rng, size=0.01)
-        R_true = attitude(state)
-        m_S = R_true.inv().apply(FIELD_W) + state.field_bias_S_T
-
-        def heading(other: Any, m_S: Array = m_S) -> float:
-            m = attitude(other).apply(m_S - other.field_bias_S_T)
-            return math.atan2(m[1], m[0]) - math.atan2(other.field_W_T[1], other.field_W_T[0])
-
-        # of the true state it is zero: heading of the reference - heading(R m) = H x
-        H = differences(state, heading)
-        error, sigma = 1e-4, 0.05
-        turned = R_true.inv().apply(Rotation.from_rotvec([0.0, 0.0, -error]).apply(FIELD_W))
-        turned += state.field_bias_S_T
-        correction, covariance = dense_update(
-            np.array(state.covariance), H, np.array([[sigma**2]]), np.array([error])
-        )
-        before = state.copy()
-        assert (
-            magnetic_field.fuse_magnetic_field(state, params, tuple(turned), sigma**2, 1e-14)
-            == ACCEPTED
-        )
-        np.testing.assert_allclose(
-            correction_of(before, state), correction, rtol=0.0, atol=1e-3 * error
-        )
-        np.testing.assert_allclose(state.covariance, covariance, rtol=0.0, atol=1e-8)
-
-
 def test_pressure_equals_the_dense_update() -> None:
     rng = np.random.default_rng(14)
     params = pack(FULL)
@@ -696,33 +644,6 @@ def test_pressure_equals_the_dense_update() -> None:
     # the slope's difference quotient is good to 1e-8, the pressure's inverse to 1e-9 m
     np.testing.assert_allclose(correction_of(before, state), correction, rtol=0.0, atol=1e-7)
     np.testing.assert_allclose(state.covariance, covariance, rtol=0.0, atol=1e-8)
-
-
-def test_signs() -> None:
-    """Each measurement pulls its own state to where it says."""
-    rng = np.random.default_rng(15)
-    params = pack(FULL)
-    level = running(FULL, rng)
-    level.q_WS = 1.0, 0.0, 0.0, 0.0
-    level.p_W = 0.0, 0.0, 5.0
-    level.covariance[:] = np.diag(
-        [0.01] * 3 + [0.1] * 3 + [1.0] * 3 + [1e-4] * 7 + [0.0] * (N - PRESSURE - 1)
-    )
-
-    state = level.copy()
-    fuse_range(state, params, 5.5, 0.01)
-    assert 5.4 < state.p_W[2] < 5.5
-
-    state = level.copy()
-    state.pressure_scale = 0.0
-    fuse_pressure(state, params, pressure_at(480.0 + 4.5), 1.0)
-    assert 4.5 < state.p_W[2] < 4.6
-
-    state = level.copy()  # the vehicle has turned to the left: the field to its right
-    m_S = Rotation.from_rotvec([0.0, 0.0, 0.1]).inv().apply(FIELD_W)
-    magnetic_field.fuse_magnetic_field(state, params, tuple(m_S), 1e-6, 1e-14)
-    yaw = attitude(state).as_euler("ZYX")[0]
-    assert 0.0 < yaw < 0.1
 
 
 def test_pressure_tells_no_height_but_its_changes() -> None:

@@ -203,18 +203,6 @@ def test_outages_of_200_ms_are_survived_and_counted(flight: Flight, ordered: Res
         assert result.estimator.health()["starts"] == 1.0
 
 
-def test_every_message_twice_changes_nothing_and_is_counted(
-    flight: Flight, ordered: Result
-) -> None:
-    part = [m for m in flight.messages if m[0] < 8 * SECOND_NS]
-    twice = replay(flight, [m for message in part for m in (message, message)])
-    once = replay(flight, part)
-    np.testing.assert_array_equal(twice.estimator.state.covariance, once.estimator.state.covariance)
-    counts = twice.estimator.counts
-    for kind in ("imu", "gnss_position", "gnss_velocity", "magnetic_field", "pressure", "range"):
-        assert counts[f"{kind}_repeated"] == counts[f"{kind}_received"] // 2, kind
-
-
 def test_an_imu_clock_that_stands_is_named(flight: Flight) -> None:
     estimator = flight.estimator()
     part = [m for m in flight.messages if m[0] < 8 * SECOND_NS]
