@@ -67,12 +67,6 @@ def test_it_flies_the_square_on_our_sensors_alone(stand_in, fly):
     )
 
 
-def test_doubled_controls_are_counted(stand_in, fly):
-    _, loops, firmware = fly("px4", stand_in("px4", doubled=True), duration_s=40.0)
-    assert loops[0].manager.finished
-    assert firmware[0].counts()["doubled"] > 50
-
-
 def test_missing_controls_are_named(stand_in, fly, monkeypatch):
     monkeypatch.setattr(px4, "ANSWER_S", 0.5)
     with pytest.raises(FlightError, match=r"px4: no HIL_ACTUATOR_CONTROLS for 0\.5 s"):

@@ -239,10 +239,13 @@ def test_ardupilot_flies_on_flow(stand_in, fly, tmp_path):
 
 
 def test_px4_flies_on_an_odometry_beside_flow_and_range(stand_in, fly, tmp_path):
+    """And counts controls that come twice."""
     suite = suite_of(
         tmp_path, imu="adis16448", barometer="bmp390", rangefinder="tf_luna",
         optical_flow="ideal_optical_flow", visual_odometry="ideal_visual_odometry",
     )  # fmt: skip
-    _, loops, _ = fly("px4", stand_in("px4"), changes=suite, duration_s=40.0)
+    executable = stand_in("px4", doubled=True)
+    _, loops, firmware = fly("px4", executable, changes=suite, duration_s=40.0)
     assert loops[0].manager.finished
     assert not loops[0].crashed
+    assert firmware[0].counts()["doubled"] > 50
