@@ -20,7 +20,7 @@ from quadsim.world.air.atmosphere import density_at, height_of, pressure_at
 from quadsim.world.environment import EnvironmentParams
 
 WORLD = EnvironmentParams()
-COUNT = 20_000
+COUNT = 8_000
 
 
 def readings(params, count=1, seed=1, world=WORLD, **motion):

@@ -46,7 +46,7 @@ def assert_share(inside, probability):
 # ---- accuracies --------------------------------------------------------------------------------
 
 DISTANCE = stats.rayleigh
-COUNT = 20_000
+COUNT = 8_000
 
 
 @pytest.mark.parametrize(

@@ -40,17 +40,17 @@ def test_its_deviation_is_that_over_the_length_and_is_stated(share):
         baseline_B_m=(0.5, 0.0, 0.0), noise_deg_m=0.15, correlated_share=share,
         correlation_time_s=0.01,
     )  # fmt: skip
-    found = measured(params, 20_000)
+    found = measured(params, 8_000)
     sigma = math.radians(0.3)
     assert_deviation(found["heading_rad"], sigma)
     assert found["variance_rad2"][0] == pytest.approx(sigma**2)
-    assert (found["heading_rad"] == measured(params, 20_000)["heading_rad"]).all()
+    assert (found["heading_rad"] == measured(params, 8_000)["heading_rad"]).all()
 
 
 def test_what_lasts_is_correlated():
     """A Gauss-Markov process: exp(-dt / T) between two of its samples."""
     params = GnssHeadingParams(noise_deg_m=1.0, correlated_share=1.0, correlation_time_s=0.5)
-    found = measured(params, 50_000)["heading_rad"]
+    found = measured(params, 20_000)["heading_rad"]
     correlation = np.corrcoef(found[:-1], found[1:])[0, 1]
     assert correlation == pytest.approx(math.exp(-0.1 / 0.5), abs=0.02)
 

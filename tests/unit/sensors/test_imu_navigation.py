@@ -58,17 +58,6 @@ def command(vehicle: Any, t: float) -> None:
         speeds[i] = min(max(speeds[i], 100.0), 950.0)
 
 
-@kernel
-def fly(vehicles: Any, world: Any, tables: Any, truths: Any) -> None:
-    """The truth at each step."""
-    vehicle = vehicles[0]
-    model = (vehicle, world[0][0], world[1][0], world[3][0], world[4][0])
-    for k in range(truths.shape[0]):
-        write_kinematics(model, k * STEP_NS, truths[k])
-        command(vehicle, k * STEP_NS * 1e-9)
-        advance_vehicle(model, tables[0], k * STEP_NS, STEP_NS * 1e-9, 0.5)
-
-
 def one_of(params):
     """Packed parameters as an array of one."""
     packed = np.zeros(1, pack(params).dtype)
@@ -90,12 +79,101 @@ def arrays():
     return vehicles, world, np.zeros(1, DISTURBANCES)
 
 
+@kernel
+def stage(
+    x: Any, x_dot: Any, y: Any, y_dot: Any, stamp_ns: int, imu: Any, scene: Any, truths: Any,
+    white: Any,
+) -> None:  # fmt: skip
+    """What the INS makes of a point sample taken where the integrator is now.
+
+    Args:
+        x, x_dot: state of the vehicle and its derivative.
+        y: (10,) position, velocity and attitude of the INS; y_dot: its derivative.
+        stamp_ns: time of the stage.
+        imu: slot and world.
+        scene, white: as of the sensor's step.
+        truths: (1,) KINEMATICS record.
+    """
+    now, q = truths[0], normalize(quat(x[Q:]))
+    for i in range(3):
+        now.v_W[i], now.a_W[i] = x[V + i], x_dot[V + i]
+        now.w_B[i], now.w_dot_B[i] = x[W + i], x_dot[W + i]
+    for i in range(4):
+        now.q_WB[i] = q[i]
+    slot = imu[0][0]
+    now.stamp_ns, slot.previous.stamp_ns = stamp_ns, stamp_ns - STEP_NS
+    imu_step(imu[0], SensorWorld(imu[1], scene), truths, white)
+    f_W = rotate(normalize(quat(y[6:])), vec3(slot.sample.f_S))
+    w_S = vec3(slot.sample.w_S)
+    turn = multiply(quat(y[6:]), (0.0, 0.5 * w_S[0], 0.5 * w_S[1], 0.5 * w_S[2]))
+    for i in range(3):
+        y_dot[i], y_dot[3 + i] = y[3 + i], f_W[i]
+    y_dot[5] -= imu[1][0].gravity_mps2
+    for i in range(4):
+        y_dot[6 + i] = turn[i]
+
+
+@owning_kernel
+def navigate(
+    vehicles: Any, world: Any, tables: Any, imu: Any, truths: Any, white: Any, y: Any,
+    path: Any,
+) -> tuple[float, float]:  # fmt: skip
+    """Vehicle and INS through the same stages of RK4; the path gets the truth at each step.
+
+    Returns:
+        The largest distance between the two positions; between the vehicle and its stages here.
+    """
+    vehicle, dt, scene = vehicles[0], STEP_NS * 1e-9, world[2]
+    model = (vehicle, world[0][0], world[1][0], world[3][0], world[4][0])
+    x, y_sum = np.zeros(STATE_SIZE), np.zeros(10)
+    x_dot, x_sum, y_dot = np.zeros(STATE_SIZE), np.zeros(STATE_SIZE), np.zeros(10)
+    worst, doubt = 0.0, 0.0
+    for k in range(path.shape[0]):
+        start_ns = k * STEP_NS
+        write_kinematics(model, start_ns, path[k])
+        command(vehicle, start_ns * 1e-9)
+        x0, y0 = vehicle.x.copy(), y.copy()
+        x_sum[:], y_sum[:], x[:] = 0.0, 0.0, x0
+        for s in range(4):
+            part = 0.0 if s == 0 else (1.0 if s == 3 else 0.5)
+            weight = 1.0 if s == 0 or s == 3 else 2.0
+            x[:] = x0 + part * dt * x_dot
+            y[:] = y0 + part * dt * y_dot
+            derivative(x, model, x_dot)
+            stamp_ns = start_ns + int(part * STEP_NS) + STEP_NS
+            stage(x, x_dot, y, y_dot, stamp_ns, imu, scene, truths, white)
+            x_sum += weight / 6.0 * dt * x_dot
+            y_sum += weight / 6.0 * dt * y_dot
+        y[:] = y0 + y_sum
+        q = normalize(quat(y[6:]))
+        for i in range(4):
+            y[6 + i] = q[i]
+        advance_vehicle(model, tables[0], start_ns, dt, 0.5)
+        for i in range(3):
+            worst = max(worst, abs(y[i] - vehicle.x[P + i]))
+            doubt = max(doubt, abs(x0[P + i] + x_sum[P + i] - vehicle.x[P + i]))
+    return worst, doubt
+
+
 @pytest.fixture(scope="module")
-def flight():
-    """One minute of truths, 1 ms apart."""
-    truths = np.zeros(SECONDS * 1000 + 1, KINEMATICS)
-    fly(*arrays(), truths)
-    return truths
+def flown():
+    """One minute of truths, 1 ms apart, and what ``navigate`` returns."""
+    vehicles, world, tables = arrays()
+    device = ImuParams(rate_hz=1000.0, sampling="point")
+    slots, path = np.zeros(1, dtype_of(MODEL.slot)), np.zeros(SECONDS * 1000 + 1, KINEMATICS)
+    start_slot(slots, MODEL, device, stream(1, "quad", "imu"))
+    y = np.concatenate([vehicles["x"][0, P : P + 6], vehicles["x"][0, Q : Q + 4]])
+    found = navigate(
+        vehicles, world, tables, (slots, world[1]), np.zeros(1, KINEMATICS),
+        np.zeros(MODEL.white_count), y, path,
+    )  # fmt: skip
+    return path, found
+
+
+@pytest.fixture
+def flight(flown):
+    """The truths."""
+    return flown[0]
 
 
 def test_the_flight_is_aggressive(flight):
@@ -110,7 +188,7 @@ def test_the_flight_is_aggressive(flight):
     assert np.min(flight["p_W"][:, 2]) > 1000.0
 
 
-@pytest.mark.parametrize("rate_hz", [1000.0, 500.0, 200.0])
+@pytest.mark.parametrize("rate_hz", [1000.0, 200.0])
 def test_blind_navigation_on_delta_angles_stays_within_5_mm_for_a_minute(flight, rate_hz):
     stride = round(1000.0 / rate_hz)
     device = ImuParams(rate_hz=rate_hz, sampling="compensated")
@@ -132,11 +210,11 @@ def test_blind_navigation_on_delta_angles_stays_within_5_mm_for_a_minute(flight,
     assert abs(np.dot(q_WB, now["q_WB"])) == pytest.approx(1.0, abs=1e-12)
 
 
-@pytest.mark.parametrize(("rate_hz", "most_m"), [(1000.0, 0.1), (500.0, 0.4), (200.0, 2.5)])
+@pytest.mark.parametrize(("rate_hz", "most_m"), [(500.0, 0.4), (200.0, 2.5)])
 def test_what_averages_cost_who_does_not_compensate(flight, rate_hz, most_m):
     """Coning and sculling of the wildest minute: far below any device's bias, and as 1/rate^2.
 
-    A bias of 1 mm/s^2 would be 1.8 m off. Measured: 0.06, 0.24 and 1.48 m.
+    A bias of 1 mm/s^2 would be 1.8 m off. Measured: 0.24 and 1.48 m.
     """
     stride = round(1000.0 / rate_hz)
     sensor = SimulatedSensor(MODEL, ImuParams(rate_hz=rate_hz), WORLD, 1, "quad")
@@ -178,90 +256,7 @@ def test_blind_navigation_on_delta_angles_of_a_displaced_sensor(flight):
     assert worst_m < 0.005
 
 
-@kernel
-def stage(
-    x: Any, x_dot: Any, y: Any, y_dot: Any, stamp_ns: int, imu: Any, scene: Any, truths: Any,
-    white: Any,
-) -> None:  # fmt: skip
-    """What the INS makes of a point sample taken where the integrator is now.
-
-    Args:
-        x, x_dot: state of the vehicle and its derivative.
-        y: (10,) position, velocity and attitude of the INS; y_dot: its derivative.
-        stamp_ns: time of the stage.
-        imu: slot and world.
-        scene, white: as of the sensor's step.
-        truths: (1,) KINEMATICS record.
-    """
-    now, q = truths[0], normalize(quat(x[Q:]))
-    for i in range(3):
-        now.v_W[i], now.a_W[i] = x[V + i], x_dot[V + i]
-        now.w_B[i], now.w_dot_B[i] = x[W + i], x_dot[W + i]
-    for i in range(4):
-        now.q_WB[i] = q[i]
-    slot = imu[0][0]
-    now.stamp_ns, slot.previous.stamp_ns = stamp_ns, stamp_ns - STEP_NS
-    imu_step(imu[0], SensorWorld(imu[1], scene), truths, white)
-    f_W = rotate(normalize(quat(y[6:])), vec3(slot.sample.f_S))
-    w_S = vec3(slot.sample.w_S)
-    turn = multiply(quat(y[6:]), (0.0, 0.5 * w_S[0], 0.5 * w_S[1], 0.5 * w_S[2]))
-    for i in range(3):
-        y_dot[i], y_dot[3 + i] = y[3 + i], f_W[i]
-    y_dot[5] -= imu[1][0].gravity_mps2
-    for i in range(4):
-        y_dot[6 + i] = turn[i]
-
-
-@owning_kernel
-def navigate(
-    vehicles: Any, world: Any, tables: Any, imu: Any, truths: Any, white: Any, y: Any,
-    count: int,
-) -> tuple[float, float]:  # fmt: skip
-    """Vehicle and INS through the same stages of RK4.
-
-    Returns:
-        The largest distance between the two positions; between the vehicle and its stages here.
-    """
-    vehicle, dt, scene = vehicles[0], STEP_NS * 1e-9, world[2]
-    model = (vehicle, world[0][0], world[1][0], world[3][0], world[4][0])
-    x, y_sum = np.zeros(STATE_SIZE), np.zeros(10)
-    x_dot, x_sum, y_dot = np.zeros(STATE_SIZE), np.zeros(STATE_SIZE), np.zeros(10)
-    worst, doubt = 0.0, 0.0
-    for k in range(count):
-        start_ns = k * STEP_NS
-        command(vehicle, start_ns * 1e-9)
-        x0, y0 = vehicle.x.copy(), y.copy()
-        x_sum[:], y_sum[:], x[:] = 0.0, 0.0, x0
-        for s in range(4):
-            part = 0.0 if s == 0 else (1.0 if s == 3 else 0.5)
-            weight = 1.0 if s == 0 or s == 3 else 2.0
-            x[:] = x0 + part * dt * x_dot
-            y[:] = y0 + part * dt * y_dot
-            derivative(x, model, x_dot)
-            stamp_ns = start_ns + int(part * STEP_NS) + STEP_NS
-            stage(x, x_dot, y, y_dot, stamp_ns, imu, scene, truths, white)
-            x_sum += weight / 6.0 * dt * x_dot
-            y_sum += weight / 6.0 * dt * y_dot
-        y[:] = y0 + y_sum
-        q = normalize(quat(y[6:]))
-        for i in range(4):
-            y[6 + i] = q[i]
-        advance_vehicle(model, tables[0], start_ns, dt, 0.5)
-        for i in range(3):
-            worst = max(worst, abs(y[i] - vehicle.x[P + i]))
-            doubt = max(doubt, abs(x0[P + i] + x_sum[P + i] - vehicle.x[P + i]))
-    return worst, doubt
-
-
-def test_point_samples_at_the_integrators_stages_give_the_truth_back():
-    vehicles, world, tables = arrays()
-    device = ImuParams(rate_hz=1000.0, sampling="point")
-    slots = np.zeros(1, dtype_of(MODEL.slot))
-    start_slot(slots, MODEL, device, stream(1, "quad", "imu"))
-    y = np.concatenate([vehicles["x"][0, P : P + 6], vehicles["x"][0, Q : Q + 4]])
-    worst_m, doubt_m = navigate(
-        vehicles, world, tables, (slots, world[1]), np.zeros(1, KINEMATICS),
-        np.zeros(MODEL.white_count), y, SECONDS * 1000,
-    )  # fmt: skip
+def test_point_samples_at_the_integrators_stages_give_the_truth_back(flown):
+    worst_m, doubt_m = flown[1]
     assert doubt_m < 1e-10  # these are the vehicle's own stages; rounding 30 km up
     assert worst_m < 1e-6

@@ -29,7 +29,7 @@ from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import EMPTY_SCENE
 
 GRAVITY = 9.80665
-COUNT = 20_000
+COUNT = 8_000
 NOTHING = (0.0, 0.0, 0.0)
 TRIADS = [("accel", slice(0, 3)), ("gyro", slice(3, 6))]
 IMU_DEVICES = [

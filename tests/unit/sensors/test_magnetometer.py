@@ -21,7 +21,7 @@ from quadsim.world.environment import EnvironmentParams
 
 FIELD_W = np.array([1e-6, 2.15e-5, -4.3e-5])
 WORLD = EnvironmentParams(magnetic_field="fixed", magnetic_field_W_T=tuple(FIELD_W))
-COUNT = 20_000
+COUNT = 8_000
 
 
 # ---- what it measures --------------------------------------------------------------------------

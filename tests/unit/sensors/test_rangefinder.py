@@ -184,7 +184,7 @@ def test_turning_the_world_turns_nothing():
 @pytest.mark.parametrize("height_m", [1.0, 4.0])
 def test_noise_has_its_constant_and_its_proportional_part(height_m):
     params = RangefinderParams(noise_sigma_m=0.01, noise_share=0.005)
-    count = 20_000
+    count = 6_000
     found = readings(device(params), count, p_W=(0.0, 0.0, height_m))
     expected = math.hypot(0.01, 0.005 * height_m)
     low, high = chi2_bounds(count)
@@ -198,7 +198,7 @@ def test_tf_luna_repeats_as_its_data_sheet_says():
         load_device("rangefinder", "tf_luna"),
         turn_on_sigma_m=0.0, scale_sigma=0.0, step_m=0.0, range_max_m=10.0,
     )  # fmt: skip
-    count = 10_000
+    count = 4_000
     low, high = chi2_bounds(count)
     for height_m, sigma_m in ((2.0, 0.005), (4.0, 0.01), (6.0, 0.015), (8.0, 0.02)):
         found = readings(device(params), count, p_W=(0.0, 0.0, height_m))
@@ -270,7 +270,7 @@ def test_echoes_are_missed_with_their_probability_however_loud_the_noise(tilt_de
     )
     faults = [] if loud is None else [FaultParams("noisier", value=(loud,))]
     tilt_rad = math.radians(tilt_deg)
-    count = 10_000
+    count = 4_000
     found = readings(device(params, faults=faults), count, q_WB=from_euler(tilt_rad, 0.0, 0.0))
     # Lambert: what a tilted surface lacks of the echo, over what it lacks at 60 degrees
     probability = 0.05 + 0.4 * (1.0 - math.cos(tilt_rad)) / 0.5

@@ -40,7 +40,7 @@ def test_latency_delays_the_publication_and_not_the_stamp():
 
 @pytest.mark.many
 def test_stamp_jitter_has_its_deviation_and_keeps_the_order():
-    sigma_s, count = 1e-4, 20_000
+    sigma_s, count = 1e-4, 8_000
     sensor = device("imu", ImuParams(rate_hz=500.0, stamp_jitter_s=sigma_s))
     stamps = np.array([sample.stamp_ns for _, sample in published(sensor, count)])
     errors_s = (stamps - 2_000_000 * np.arange(1, count + 1)) * 1e-9
@@ -58,7 +58,7 @@ def test_jitter_beyond_half_a_period_is_cut():
 
 @pytest.mark.many
 def test_samples_are_lost_with_their_probability():
-    count, probability = 20_000, 0.03
+    count, probability = 8_000, 0.03
     found = published(device("barometer", BarometerParams(loss_probability=probability)), count)
     low, high = stats.binom.ppf([5e-4, 1 - 5e-4], count, probability)
     assert low <= count - len(found) <= high

@@ -110,8 +110,8 @@ def test_the_complementary_filter_turns_as_scipy_says():
     assert apart.magnitude() < 2e-3
 
 
-@pytest.mark.parametrize("controller", [Geometric, Compiled])
-def test_a_controller_holds_the_weight_and_flies_the_mission(controller):
+@pytest.mark.parametrize(("controller", "name"), [(Geometric, "hover"), (Compiled, "square")])
+def test_a_controller_holds_the_weight_and_flies_the_mission(controller, name):
     class Still:
         class odometry:
             p_W, v_W, w_B = np.array([0.0, 0.0, 2.0]), np.zeros(3), np.zeros(3)
@@ -131,7 +131,7 @@ def test_a_controller_holds_the_weight_and_flies_the_mission(controller):
     speeds = controller(airframe).update(Still)
     lift_N = airframe.thrust_coefficient_N_s2 * np.sum(np.square(speeds))
     assert lift_N == pytest.approx(airframe.mass_kg * G, rel=1e-9)
-    flight = quadsim.Simulation("square", seed=2, controller=controller).run()
+    flight = quadsim.Simulation(name, seed=2, controller=controller).run()
     assert flight.passed, flight.summary["criteria"]
 
 
@@ -190,21 +190,22 @@ def test_jerk_of_a_sine_is_that_of_the_closed_form():
 # ---- by name, from files ------------------------------------------------------------------------
 
 SCENARIO = """
-mission: [{{takeoff: {{height_m: 2.0}}}}, {{hover: {{duration_s: 2.0}}}}, {{land: {{}}}}]
-duration_s: 20.0
+mission: [takeoff: {height_m: 1.0}, hover: {duration_s: 0.5}, land: {}]
+duration_s: 15.0
 parts:
-  controller: {{part: "parts.controller:Geometric", stiffness: 3.0}}
+  controller: {part: "parts.controller:Geometric", stiffness: 3.0}
   estimator: parts.estimator:Complementary
   sensor: [parts.sensor:Beacons]
 criteria:
-  - {{part: "parts.criterion:Jerk", limit: {limit}, from_s: 8.0}}
+  - {part: "parts.criterion:Jerk", limit: 1000.0, from_s: 4.0}
+  - {part: "parts.criterion:Jerk", limit: 1.0e-3, from_s: 4.0}
 """
 
 
 @pytest.fixture
 def scenario(tmp_path):
     path = tmp_path / "own.yaml"
-    path.write_text(SCENARIO.format(limit=1000.0))
+    path.write_text(SCENARIO)
     return str(path)
 
 
@@ -222,11 +223,9 @@ def test_a_file_names_parts_and_a_flight_repeats(scenario):
 
 def test_a_criterion_judges(scenario):
     flight = quadsim.Simulation(scenario, seed=4).run()
-    (judged,) = flight.summary["criteria"]
-    assert judged["passed"]
-    assert judged["value"] == pytest.approx(Jerk(8.0).value(flight.log))
-    tight = {"criteria.0.limit": 0.5 * judged["value"]}
-    assert not quadsim.Simulation(scenario, seed=4, changes=tight).run().passed
+    kept, missed = flight.summary["criteria"]
+    assert (kept["passed"], missed["passed"], flight.passed) == (True, False, False)
+    assert kept["value"] == missed["value"] == pytest.approx(Jerk(4.0).value(flight.log))
 
 
 def test_each_vehicle_has_parts_of_its_own(scenario):
@@ -366,7 +365,7 @@ def test_a_criterion_that_fails_is_named(scenario):
 
     Jerk.value, kept = Broken.value, Jerk.value
     try:
-        (judged,) = quadsim.Simulation(scenario, duration_s=1.0).run().summary["criteria"]
+        judged, _ = quadsim.Simulation(scenario, duration_s=1.0).run().summary["criteria"]
     finally:
         Jerk.value = kept
     assert judged["value"] is None
