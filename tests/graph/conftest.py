@@ -31,6 +31,7 @@ from time_limits import WATCH
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
+from quadsim.base.kernel_folder import is_filled
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.domain import held
 from quadsim.ros.runtime.runtime import make_executor
@@ -60,11 +61,10 @@ def pytest_collection_modifyitems(items):
 def _kernels(tmp_path_factory):
     """Nodes that compile while they fly are late for everything; one worker compiles for all."""
     path = tmp_path_factory.getbasetemp().parent / f"kernels-{_RUN}"
-    with WATCH.compiling(), path.open("a+") as file:
+    with WATCH.compiling(), path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        if file.tell() == 0:
+        if not is_filled():  # by the set-up, mostly
             subprocess.run([sys.executable, "-m", "quadsim.precompile"], check=True)
-            file.write("compiled")
 
 
 @pytest.fixture
