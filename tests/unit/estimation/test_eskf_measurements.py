@@ -93,27 +93,18 @@ MOUNTED = replace(
     # nothing is rejected where the row and the algebra are tested
     gate=NisParams(chi2_1=1e9, chi2_3=1e9),
 )
-NOMINAL = (
-    "p_W",
-    "v_W",
-    "q_WS",
-    "gyro_bias_S",
-    "accel_bias_S",
-    "pressure_offset_m",
-    "pressure_scale",
-    "gnss_time_s",
-    "terrain_height_m",
-    "gnss_bias_W",
-    "field_bias_S_T",
-    "antenna_S",
-    "field_W_T",
-    "wind_W_mps",
-    "flow_scale",
-    "frame_p_W",
-    "frame_yaw",
-    "frame_scale",
-    "covariance",
-)
+#: What is added to the nominal state, and where it is in the error state; the attitude is turned.
+ADDED = {
+    "v_W": slice(V, V + 3), "p_W": slice(P, P + 3), "gyro_bias_S": slice(BG, BG + 3),
+    "accel_bias_S": slice(BA, BA + 3), "pressure_offset_m": PRESSURE,
+    "pressure_scale": PRESSURE_SCALE, "gnss_time_s": GNSS_TIME, "terrain_height_m": TERRAIN,
+    "gnss_bias_W": slice(GNSS_BIAS, GNSS_BIAS + 3),
+    "field_bias_S_T": slice(FIELD_BIAS, FIELD_BIAS + 3), "antenna_S": slice(ANTENNA, ANTENNA + 3),
+    "field_W_T": slice(FIELD, FIELD + 3), "wind_W_mps": slice(WIND, WIND + 2),
+    "flow_scale": FLOW_SCALE, "frame_p_W": slice(FRAME, FRAME + 3), "frame_yaw": FRAME_YAW,
+    "frame_scale": FRAME_SCALE,
+}  # fmt: skip
+NOMINAL = ("q_WS", "covariance", *ADDED)
 #: Of the error states: fields are microteslas.
 SCALE = np.ones(N)
 SCALE[FIELD_BIAS : FIELD_BIAS + 3] = SCALE[FIELD : FIELD + 3] = 1e-6
@@ -165,23 +156,8 @@ def moved(state: Any, x: Array) -> Any:
     other = state.copy()
     q = (Rotation.from_rotvec(x[THETA : THETA + 3]) * attitude(state)).as_quat()
     other.q_WS = q[3], q[0], q[1], q[2]
-    other.v_W += x[V : V + 3]
-    other.p_W += x[P : P + 3]
-    other.gyro_bias_S += x[BG : BG + 3]
-    other.accel_bias_S += x[BA : BA + 3]
-    other.pressure_offset_m += x[PRESSURE]
-    other.pressure_scale += x[PRESSURE_SCALE]
-    other.gnss_time_s += x[GNSS_TIME]
-    other.terrain_height_m += x[TERRAIN]
-    other.gnss_bias_W += x[GNSS_BIAS : GNSS_BIAS + 3]
-    other.field_bias_S_T += x[FIELD_BIAS : FIELD_BIAS + 3]
-    other.antenna_S += x[ANTENNA : ANTENNA + 3]
-    other.field_W_T += x[FIELD : FIELD + 3]
-    other.wind_W_mps += x[WIND : WIND + 2]
-    other.flow_scale += x[FLOW_SCALE]
-    other.frame_p_W += x[FRAME : FRAME + 3]
-    other.frame_yaw += x[FRAME_YAW]
-    other.frame_scale += x[FRAME_SCALE]
+    for name, at in ADDED.items():
+        other[name] += x[at]
     return other
 
 
@@ -270,23 +246,8 @@ def reset(covariance: Array, before: Any, correction: Array) -> Array:
 def correction_of(before: Any, after: Any) -> Array:
     x = np.zeros(N)
     x[THETA : THETA + 3] = (attitude(after) * attitude(before).inv()).as_rotvec()
-    x[V : V + 3] = after.v_W - before.v_W
-    x[P : P + 3] = after.p_W - before.p_W
-    x[BG : BG + 3] = after.gyro_bias_S - before.gyro_bias_S
-    x[BA : BA + 3] = after.accel_bias_S - before.accel_bias_S
-    x[PRESSURE] = after.pressure_offset_m - before.pressure_offset_m
-    x[PRESSURE_SCALE] = after.pressure_scale - before.pressure_scale
-    x[GNSS_TIME] = after.gnss_time_s - before.gnss_time_s
-    x[TERRAIN] = after.terrain_height_m - before.terrain_height_m
-    x[GNSS_BIAS : GNSS_BIAS + 3] = after.gnss_bias_W - before.gnss_bias_W
-    x[FIELD_BIAS : FIELD_BIAS + 3] = after.field_bias_S_T - before.field_bias_S_T
-    x[ANTENNA : ANTENNA + 3] = after.antenna_S - before.antenna_S
-    x[FIELD : FIELD + 3] = after.field_W_T - before.field_W_T
-    x[WIND : WIND + 2] = after.wind_W_mps - before.wind_W_mps
-    x[FLOW_SCALE] = after.flow_scale - before.flow_scale
-    x[FRAME : FRAME + 3] = after.frame_p_W - before.frame_p_W
-    x[FRAME_YAW] = after.frame_yaw - before.frame_yaw
-    x[FRAME_SCALE] = after.frame_scale - before.frame_scale
+    for name, at in ADDED.items():
+        x[at] = after[name] - before[name]
     return x
 
 
