@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -37,11 +38,10 @@ def courses() -> str:
     return content.hexdigest()
 
 
-def main() -> None:
-    """Fly the scenarios of the arguments; a JSON object of their digests and of the courses'."""
-    found = {name: run_all(load_scenario(name))[1] for name in sys.argv[1:]}
-    print(json.dumps(found | {"courses": courses()}))
+def digests(names: Sequence[str]) -> dict[str, str]:
+    """Fly scenarios: their digests and that of the courses."""
+    return {name: run_all(load_scenario(name))[1] for name in names} | {"courses": courses()}
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(digests(sys.argv[1:])))

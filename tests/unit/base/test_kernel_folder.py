@@ -82,8 +82,15 @@ def test_kernels_that_others_could_write_are_compiled_anew(safe, inside):
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize("variable", ["NUMBA_CACHE_DIR", "XDG_CACHE_HOME"])
-@pytest.mark.parametrize("open_", [".", "quadsim", "quadsim/kernel.nbi"])
+@pytest.mark.parametrize(
+    ("variable", "open_"),
+    [
+        ("NUMBA_CACHE_DIR", "."),
+        ("NUMBA_CACHE_DIR", "quadsim"),
+        ("XDG_CACHE_HOME", "."),
+        ("XDG_CACHE_HOME", "quadsim/kernel.nbi"),
+    ],
+)
 def test_a_users_folder_that_others_may_write_is_refused(safe, variable, open_):
     folder = safe / "given"
     (folder / "quadsim").mkdir(parents=True)
