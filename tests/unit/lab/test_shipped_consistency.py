@@ -50,8 +50,11 @@ def check(flights):
     )
 
 
-@pytest.mark.parametrize("changes", [{}, CALIBRATED], ids=["default", "calibrated-imu"])
-@pytest.mark.parametrize("name", ["square", "figure_of_eight"])
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [("square", {}), ("figure_of_eight", CALIBRATED)],
+    ids=["default", "calibrated-imu"],
+)
 def test_the_default_sensors_err_as_the_filter_says(name, changes):
     check(run_consistency(["default"], [name], 20, 1, changes=changes)["default", name])
 
