@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -492,10 +491,3 @@ def test_an_attitude_setpoint_without_a_number_is_a_descent(loop, name):
     state, command = loop(**{name: math.nan})
     assert state.mode == MODE_DESCEND
     assert np.isfinite([*command.q_WB, command.yaw_rate, command.thrust]).all()
-
-
-def test_parameters_change_what_sticks_do():
-    slow = replace(PARAMS, speed_mps=1.0)
-    reference = Reference(params=slow)
-    reference.fly(3.0, 4.0, 0.0, 0.0, 0.0)
-    assert reference.state.v_W[0] == pytest.approx(1.0, abs=1e-3)

@@ -192,13 +192,6 @@ def test_a_lever_arm_error_turns_with_the_vehicle():
     assert slope == pytest.approx(1.0, abs=0.05)  # attitude and velocity give way a little
 
 
-def test_a_lever_arm_that_is_believed_too_long_shifts_the_position_back():
-    """From p_antenna = p + R l: 0.3 m too far forward moves base_link back along the nose."""
-    changes = {"believed.antenna_position_B_m": [0.3, 0.0, 0.0], "start.yaw_deg": 90.0}
-    _, offset_W, _ = errors(changes=changes)
-    assert offset_W == pytest.approx([0.0, -0.3, 0.0], abs=0.02)
-
-
 def zero_velocities(landed, seconds):
     """How often the filter was told that the vehicle stands."""
     scenario = load_scenario("hover", {"landed": landed}, duration_s=seconds)

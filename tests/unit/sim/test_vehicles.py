@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import threading
 from dataclasses import replace
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 
 from quadsim.base.records import MODE_POSITION
-from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.scenario import load_scenario
 from quadsim.sim.vehicles import Vehicles
 from quadsim.vehicle.fleet import Fleet
@@ -86,37 +84,6 @@ def test_two_that_meet_move_as_in_a_fleet():
             assert row["stamp_ns"] == true.stamp_ns
             for field in ("p_W", "v_W", "q_WB", "w_B"):
                 assert row[field].tobytes() == true[field].tobytes(), (k, i, field)
-
-
-def test_managers_can_share_one_loop():
-    """Two missions in one world, far apart, are the flights of each alone to the bit."""
-    scenario = load_scenario("hover")
-    start = replace(scenario.file.start, spacing_m=FAR_M)
-    scenario = replace(scenario, file=replace(scenario.file, start=start, vehicles=2))
-    names = ["quad1", "quad2"]
-    vehicles = Vehicles(scenario, names, scenario.file.duration_s + 1.0, log_hz=100.0)
-    loops = [
-        ClosedLoop(scenario, vehicle=name, vehicles=vehicles, index=i)
-        for i, name in enumerate(names)
-    ]
-    for _ in range(400):
-        for loop in loops:
-            loop.decide()
-        stamp_ns, until_ns = loops[0].stamp_ns, loops[0].next_tick_ns()
-        vehicles.advance(stamp_ns, until_ns)
-        for loop in loops:
-            loop.notice(until_ns)
-            if loop.manager.state == "disarmed" and loop.manager.arm() is None:
-                loop.manager.start()
-    alone = ClosedLoop(scenario, vehicle="quad1")
-    while alone.stamp_ns < loops[0].stamp_ns:
-        alone.tick()
-        if alone.manager.state == "disarmed" and alone.manager.arm() is None:
-            alone.manager.start()
-    assert loops[0].rows()["p_W"][-1, 2] > 0.5
-    assert loops[0].rows().tobytes() == alone.rows().tobytes()
-    assert loops[0].digest() == alone.digest()
-    assert math.dist(loops[1].rows()["p_W"][-1], loops[0].rows()["p_W"][-1]) > 0.9 * FAR_M
 
 
 def test_what_was_flown_is_given_back():

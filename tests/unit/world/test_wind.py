@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import flatten, from_mapping, pack, unflatten
-from quadsim.world.air.wind import WIND_STATE, WIND_WHITE, white_width, wind_start, wind_step
+from quadsim.world.air.wind import WIND_STATE, WIND_WHITE, wind_start, wind_step
 from quadsim.world.air.wind_file import no_wind, read_wind, wind_table
 from quadsim.world.air.wind_parameters import WindParams
 from quadsim.world.environment import EnvironmentParams
@@ -47,19 +47,6 @@ class Air:
             self.state, self.world, self.table, p_W, v_W, ground_m, stamp_ns, 0.1, white
         )
         return np.array(found)
-
-
-def test_constant_wind_is_the_same_everywhere():
-    air = Air()
-    for t_s, height_m in ((0.0, 0.0), (100.0, 1000.0)):
-        assert tuple(air.at(t_s, height_m)) == MEAN_W_MPS
-
-
-def test_the_mean_wind_may_change_from_call_to_call():
-    air = Air()
-    air.at()
-    air.world.wind_W_mps[:] = 1.0, 2.0, 3.0
-    assert tuple(air.at()) == (1.0, 2.0, 3.0)
 
 
 @pytest.mark.parametrize("ground_m", [0.0, 250.0])
@@ -245,12 +232,6 @@ def test_each_parameter_changes_the_wind(name):
     beside, other = ALIVE[name]
     wind = WindParams(**beside)
     assert np.abs(series(wind) - series(replace(wind, **{name: other}))).max() > 1e-3
-
-
-def test_numbers_per_period():
-    assert white_width(WindParams()) == 0
-    assert white_width(WindParams(turbulence="dryden")) == 5
-    assert white_width(WindParams(turbulence="von_karman")) == WIND_WHITE == 20
 
 
 def test_a_world_with_wind_travels_as_ros_parameters():

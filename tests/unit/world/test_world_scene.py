@@ -136,20 +136,6 @@ def test_the_tree_finds_bit_for_bit_what_trying_all_finds(count):
         assert cast_ray(scene, DEEP, *ray) == wanted
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 7, 100])
-def test_every_obstacle_can_be_met(count):
-    spheres = [
-        Obstacle(f"{k}", Sphere(0.1), Pose((3.0 * math.cos(k), 3.0 * math.sin(k), k)))
-        for k in range(count)
-    ]
-    scene = scene_of(spheres)
-    for obstacle in spheres:
-        away = np.array([math.cos(float(obstacle.name)), math.sin(float(obstacle.name)), 0.0])
-        origin = np.array(obstacle.pose_W.p_A) + 1.5 * away
-        distance, _ = cast_ray(scene, DEEP, tuple(origin), tuple(-away), 2.0)
-        assert distance == pytest.approx(1.4, abs=1e-13)
-
-
 angles = st.floats(-math.pi, math.pi)
 places = st.floats(-30.0, 30.0)
 
