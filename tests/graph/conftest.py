@@ -188,14 +188,26 @@ def command() -> Iterator[Callable[..., Command]]:
         yield start
 
 
+def hover_for(duration_s: float, folder: Path) -> Path:
+    """The scenario hover, but for so long."""
+    content = yaml.safe_load(find("scenarios", "hover").read_text())
+    content["mission"][1]["hover"]["duration_s"] = duration_s
+    content["duration_s"] = duration_s + 20.0
+    path = folder / "hover_for.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
 @pytest.fixture
 def long_hover(tmp_path) -> Path:
     """The scenario hover that does not land before somebody is done with it."""
-    content = yaml.safe_load(find("scenarios", "hover").read_text())
-    content["mission"][1]["hover"]["duration_s"] = content["duration_s"] = 1000.0
-    path = tmp_path / "long_hover.yaml"
-    path.write_text(yaml.safe_dump(content))
-    return path
+    return hover_for(1000.0, tmp_path)
+
+
+@pytest.fixture
+def short_hover(tmp_path) -> str:
+    """The scenario hover that lands after a second."""
+    return str(hover_for(1.0, tmp_path))
 
 
 @pytest.fixture
@@ -325,3 +337,23 @@ def services(monkeypatch):
 
     monkeypatch.setattr(QuadsimNode, "create_service", create)
     return found
+
+
+class Script:
+    """A keyboard on which a test presses."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        self.closed = False
+
+    def pressed(self) -> list[str]:
+        keys, self.keys = self.keys, []
+        return keys
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def keyboard() -> Script:
+    return Script()

@@ -57,8 +57,8 @@ def check_flight(summary):
 
 
 @pytest.mark.alone
-def test_a_flight_in_separate_processes(fly, tmp_path):
-    flight = fly("--json")
+def test_a_flight_in_separate_processes(fly, short_hover, tmp_path):
+    flight = fly("--json", scenario=short_hover)
     flight.wait_for("takeoff")
     assert set(flight.family()) == GRAPH
     status, out = flight.finish()
@@ -89,8 +89,8 @@ def test_a_flight_in_one_process(fly):
     assert flight.nothing_left()
 
 
-def test_a_flight_in_lockstep(fly):
-    flight = fly("--pacing", "lockstep", "--json")
+def test_a_flight_in_lockstep(fly, short_hover):
+    flight = fly("--pacing", "lockstep", "--json", scenario=short_hover)
     status, out = flight.finish()
     assert status == 0, flight.log
     check_flight(summary_of(out))
@@ -110,9 +110,8 @@ def test_somebody_elses_node_takes_the_place_of_ours(fly, command, domain, monke
     assert driver.finish()[0] == 0
 
 
-#: Who stands for all: physics is unlike the others, which are watched alike; the recorder has a
-#: test of its own below.
-OUTSTANDING = ["dynamics", "estimator"]
+#: Physics is unlike the others, which are watched alike: the recorder's test below stands for them.
+OUTSTANDING = ["dynamics"]
 
 
 @pytest.mark.parametrize(
@@ -180,6 +179,8 @@ def test_a_killed_recorder_loses_less_than_half_a_second(bench, fly, tmp_path):
     before_ns = heard_ns[-1]
     recorder.kill()
     assert flight.finish()[0] == 1
+    assert "node recorder was killed by SIGKILL" in flight.log
+    assert flight.nothing_left()
     with open_bag(tmp_path / "run" / "bag") as bag:
         last_ns = max(message.log_ns for message in bag.messages(["/quad/ground_truth/odom"]))
     assert last_ns > before_ns - 5 * 10**8

@@ -149,21 +149,6 @@ def test_of_two_joysticks_none_flies_and_each_lands(bench):
     assert vehicle.state == "landing"
 
 
-class Script:
-    """A keyboard on which a test presses."""
-
-    def __init__(self) -> None:
-        self.keys: list[str] = []
-        self.closed = False
-
-    def pressed(self) -> list[str]:
-        keys, self.keys = self.keys, []
-        return keys
-
-    def close(self) -> None:
-        self.closed = True
-
-
 def test_a_key_is_held_for_a_while_and_then_falls_back():
     keypad = Keypad(PilotParams(hold_s=0.4))
     keypad.press("up", 10.0)
@@ -198,8 +183,8 @@ def test_the_keys_are_the_joystick_of_the_shipped_mapping():
     assert read(500.0).sticks == (0.0, -1.0, 0.0, 0.0)
 
 
-def test_the_pilot_publishes_what_is_pressed(bench):
-    keyboard, heard = Script(), []
+def test_the_pilot_publishes_what_is_pressed(bench, keyboard):
+    heard = []
     pilot = PilotNode(keyboard, context=bench.context, namespace="/quad")
     bench.add(pilot)
     bench.node.create_subscription(Joy, "/quad/joy", heard.append, qos.RELIABLE)

@@ -31,21 +31,6 @@ def test_an_arrow_pushes_along_the_heading(key, east_north):
     np.testing.assert_allclose(force_of(key, NORTH, 3.0), (*east_north, 0.0), atol=1e-12)
 
 
-class Script:
-    """A keyboard on which a test presses."""
-
-    def __init__(self) -> None:
-        self.keys: list[str] = []
-        self.closed = False
-
-    def pressed(self) -> list[str]:
-        keys, self.keys = self.keys, []
-        return keys
-
-    def close(self) -> None:
-        self.closed = True
-
-
 class World:
     """The truth of a vehicle that faces north and rolls, and the services of the dynamics."""
 
@@ -91,8 +76,8 @@ def force(message: WrenchStamped) -> list[float]:
     return [f.x, f.y, f.z]
 
 
-def test_a_press_is_a_level_pulse_of_simulated_time_and_letters_ask_the_world(bench):
-    world, keyboard = World(bench), Script()
+def test_a_press_is_a_level_pulse_of_simulated_time_and_letters_ask_the_world(bench, keyboard):
+    world = World(bench)
     keys = KeysNode(keyboard, context=bench.context, namespace="/quad", overrides={"force_N": 2.0})
     bench.add(keys)
     bench.until(lambda: world.tick() or keys.count_publishers("/quad/ground_truth/odom") > 0)
