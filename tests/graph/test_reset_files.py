@@ -34,11 +34,7 @@ def changed(path, change):
 @pytest.fixture
 def files(tmp_path):
     """The scenario hover in copies of the files that it names."""
-    for kind, name in (
-        ("vehicles", "x500"),
-        ("sensors/suites", "default"),
-        ("scenarios", "hover"),
-    ):
+    for kind, name in (("vehicles", "x500"), ("sensors/suites", "default"), ("scenarios", "hover")):
         target = tmp_path / f"{name}.yaml"
         target.write_text(find(kind, name).read_text())
 

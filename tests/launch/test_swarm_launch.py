@@ -8,11 +8,7 @@ from launch_stand_ins import actions, declared, plain
 from quadsim.base.errors import InputError
 from quadsim.base.options import from_texts, launch_arguments
 from quadsim.ros.graph.graph import GraphOptions, describe
-from quadsim.ros.graph.swarm_graph import (
-    SwarmLaunch,
-    describe_swarm,
-    flies_as_swarm,
-)
+from quadsim.ros.graph.swarm_graph import SwarmLaunch, describe_swarm, flies_as_swarm
 from quadsim.sim.scenario import load_scenario
 
 DEFAULTS = {name: default for name, (default, _) in launch_arguments(SwarmLaunch).items()}

@@ -16,10 +16,6 @@ _TIMES = ("builtin_interfaces/msg/Time", "builtin_interfaces/msg/Duration")
 def message_columns(bag: Bag, topic: str) -> dict[str, NDArray[Any]]:
     """All messages of a topic, field by field.
 
-    Args:
-        bag: an open bag.
-        topic: full name.
-
     Returns:
         ``log_ns`` (N,) and the fields by their names, those of nested messages behind a dot: (N,)
         or (N, K); times in ns; of type object where the length changes.

@@ -402,7 +402,6 @@ class MendedBag:
     """A bag whose messages are in the units and axes of their types; else it is that bag.
 
     Args:
-        bag: an open one.
         confusions: what is mended; those without keys are not.
     """
 

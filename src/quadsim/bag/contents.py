@@ -117,7 +117,6 @@ class Bag:
         """Messages of some topics in the order of their log time, in bounded memory.
 
         Args:
-            topics: full names.
             start_ns: log time of the first one wanted.
 
         Raises:

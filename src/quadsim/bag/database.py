@@ -23,9 +23,6 @@ _JOURNALS = ("-wal", "-journal")
 class SqliteStorage:
     """An open database of a bag; see :class:`quadsim.bag.storage.BagFile`.
 
-    Args:
-        path: the file.
-
     Raises:
         InputError: it is no database of rosbag2, or damaged.
     """
@@ -88,7 +85,6 @@ def apply_journal(path: Path, notes: list[str]) -> None:
     """Put into a database what its journal still holds, where its recorder was killed.
 
     Args:
-        path: the file.
         notes: gets a line if there was something to do.
 
     Raises:

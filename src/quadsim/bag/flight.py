@@ -30,14 +30,7 @@ from quadsim.wire.axes import rotation_matrices
 from quadsim.wire.definitions import standard_types
 from quadsim.wire.encode import SECOND_NS, Template, attitude_template, joint_template
 from quadsim.wire.samples import SampleMessages
-from quadsim.wire.standard import (
-    FIX,
-    NUMBERS,
-    ODOMETRY,
-    OWN_SENSORS,
-    POSE,
-    TWIST_STAMPED,
-)
+from quadsim.wire.standard import FIX, NUMBERS, ODOMETRY, OWN_SENSORS, POSE, TWIST_STAMPED
 
 
 def make_message(type_name: str, **fields: Any) -> Any:
@@ -385,8 +378,6 @@ def write_flight(bag: BagWriter, loops: Sequence[RecordedLoop], recording: Recor
 
     Args:
         bag: open, and empty.
-        loops: the vehicles, flown.
-        recording: which topics.
     """
     profile = recording.profile()
     chosen = [stream for stream in streams_of(loops) if profile.keeps(stream.short)]

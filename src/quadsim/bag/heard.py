@@ -41,8 +41,6 @@ def heard_of(bag: Bag, namespace: str, datum: Datum | None) -> Heard:
     """What a bag tells.
 
     Args:
-        bag: an open one.
-        namespace: the vehicle.
         datum: origin of ``map``, where it is known.
     """
     blocks = {

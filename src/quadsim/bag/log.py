@@ -101,7 +101,6 @@ def track_of_block(block: Block, sigma: bool) -> Track:
     """A block of odometry or poses as a track, every row stored.
 
     Args:
-        block: decoded messages.
         sigma: whether the deviations that odometry states are wanted.
     """
     p_W = block["p"]
@@ -229,7 +228,6 @@ class LogReader:
     """Makes one vehicle's flight out of messages that somebody else reads.
 
     Args:
-        bag: an open bag.
         namespace: the vehicle, as ``/quad``.
         with_imu: whether the samples of the IMU are wanted, which are most of a bag.
         with_estimates: whether the estimates that were recorded are wanted.
@@ -303,7 +301,6 @@ def read_log(bag: Bag, namespace: str, with_imu: bool = False) -> FlightLog:
     """Read one vehicle's flight.
 
     Args:
-        bag: an open bag.
         namespace: the vehicle, as ``/quad``.
         with_imu: whether the samples of the IMU are wanted, which are most of a bag.
 
@@ -333,7 +330,6 @@ def read_track(bag: Bag, full: str, notes: list[str], sigma: bool = True) -> Tra
     """Track of one odometry topic, whatever its name.
 
     Args:
-        bag: an open bag.
         full: name of a topic of odometry.
         notes: gets what was left out.
         sigma: whether the deviations that it states are wanted.

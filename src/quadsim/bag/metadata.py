@@ -39,8 +39,6 @@ def information(
     """The mapping under ``rosbag2_bagfile_information``.
 
     Args:
-        files: of the bag.
-        custom: the recorder's own data.
         distribution: of ROS 2 that recorded it; empty: ours.
     """
     filled = [file for file in files if file.count]
@@ -128,17 +126,12 @@ _TIMES = ("deadline", "lifespan", "liveliness_lease_duration")
 
 
 @cache
-def qos_yaml(
-    reliability: str = "reliable",
-    durability: str = "volatile",
-    depth: int = 10,
-) -> str:
+def qos_yaml(reliability: str = "reliable", durability: str = "volatile", depth: int = 10) -> str:
     """``offered_qos_profiles`` of one publisher, with no deadline, lifespan or lease.
 
     Args:
         reliability: reliable or best_effort.
         durability: volatile or transient_local.
-        depth: queue length.
     """
     profile: dict[str, Any] = {
         "history": "keep_last",

@@ -41,7 +41,6 @@ def open_bag(path: Path | str, driver: str | None = None, columns: str = "") -> 
     folder. Compressed files are unpacked onto the disk. ``Bag.notes`` names it.
 
     Args:
-        path: what to open.
         driver: who published it, if not quadsim: a name of ``config/drivers``, a file, or several
             with commas between. The bag then shows our topics, types and frames.
         columns: column map of a log without topics of its own (:mod:`quadsim.bag.logs`).
@@ -237,8 +236,6 @@ class DrivenBag(Bag):
     What no driver claims is shown as it is.
 
     Args:
-        path: what was asked for.
-        opened: its files.
         drivers: names and drivers, the first that has a topic gives it.
 
     Raises:

@@ -29,7 +29,6 @@ class Ros1Storage:
     """An open bag of ROS 1; see :class:`quadsim.bag.storage.BagFile`.
 
     Args:
-        path: the file.
         notes: gets a line for what cannot be read.
 
     Raises:

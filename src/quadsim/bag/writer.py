@@ -366,7 +366,6 @@ class BagWriter:
         """Append one message; nothing happens when the recording has :attr:`stopped`.
 
         Args:
-            topic: full name.
             type_name: ``package/msg/Type``.
             qos_yaml: offered quality of service (:func:`quadsim.bag.metadata.qos_yaml`), or None.
             stamp_ns: log time, ns; rosbag2 orders messages by it.

@@ -144,7 +144,6 @@ class ProgressLine:
     Time begins with the first look at it, so that what it takes to start does not count.
 
     Args:
-        label: what runs.
         total: how much there is, if that is known.
         column: what the bar shows of how much is done.
         quiet_s: time between two lines.
@@ -338,9 +337,7 @@ def finish(
     """Print what came of a command, as JSON or for people; the exit status.
 
     Args:
-        summary: what came of it.
         as_json: whether the JSON object is asked for.
-        show: prints tables of it.
         line: goes below them.
         passed: whether all is as it should be; None: by the summary.
     """

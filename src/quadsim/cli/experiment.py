@@ -174,10 +174,7 @@ def _show_consistency(summary: dict[str, Any]) -> None:
 
 
 def store_run(
-    folder: Path,
-    summary: dict[str, Any],
-    wall_s: float,
-    figures: Mapping[str, go.Figure],
+    folder: Path, summary: dict[str, Any], wall_s: float, figures: Mapping[str, go.Figure]
 ) -> dict[str, Any]:
     """Write summary and pictures into the run's folder; the whole summary."""
     from quadsim.base.whole_files import write_whole

@@ -200,7 +200,6 @@ def fly_on_dds(
 
     Args:
         scenario: a file of ``config/rehearsals``, or its path.
-        seeds: of the flights.
         speed_mps: limit of speed instead of the file's.
         folder: of the run; bags lie next to it until :func:`take_bags`.
         domain: DDS domain; None: ROS_DOMAIN_ID's.

@@ -43,9 +43,7 @@ def tables() -> Console:
 
 
 def print_table(
-    console: Console,
-    titles: Iterable[str | Column],
-    rows: Iterable[Iterable[str | Text]],
+    console: Console, titles: Iterable[str | Column], rows: Iterable[Iterable[str | Text]]
 ) -> None:
     """Print a table; nothing without rows."""
     table = Table(*titles)

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any
 from quadsim.bag.profiles import Recording
 from quadsim.base.errors import InputError
 from quadsim.base.options import option
-from quadsim.cli.common import (
-    FlightProgress,
-    loading,
-    run_folder,
-    staged,
-    to_json,
-    write_pictures,
-)
+from quadsim.cli.common import FlightProgress, loading, run_folder, staged, to_json, write_pictures
 from quadsim.cli.options import (
     Changes,
     Duration,
@@ -120,9 +113,6 @@ def fly_once(
     """Fly, with a bag where one is wanted: made before the flight, filled behind it.
 
     Args:
-        scenario: what flies.
-        bag: its folder.
-        recording: of the bag.
         progress: as of :meth:`ClosedLoop.fly`.
         make: makes the loop of a vehicle, if ours will not do.
 
@@ -174,10 +164,8 @@ def fly_and_report(
     """Fly a scenario, and leave a summary and a report in the run's folder.
 
     Args:
-        loaded: the scenario.
         options: what is left behind.
         make: as of :func:`fly_once`.
-        tell: adds to the summary.
         notes: for the first vehicle's report, of the digest.
 
     Returns:

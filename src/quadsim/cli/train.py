@@ -10,15 +10,7 @@ from typing import Any
 
 from quadsim.base.errors import InputError
 from quadsim.base.options import argument, option
-from quadsim.cli.common import (
-    INTERRUPTED,
-    ProgressLine,
-    finish,
-    loading,
-    run_folder,
-    say,
-    to_json,
-)
+from quadsim.cli.common import INTERRUPTED, ProgressLine, finish, loading, run_folder, say, to_json
 from quadsim.cli.options import Changes, Printed, RunFolder, command, given
 
 #: What a training that goes on keeps as it was.

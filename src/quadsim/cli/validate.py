@@ -88,10 +88,7 @@ def validate(options: ValidateOptions) -> int:
         raise InputError(f"{options.output}: exists already; name a new file with --output")
     vehicle = load(VehicleParams, find("vehicles", options.vehicle))
     settings = ValidationSettings(
-        options.gravity_mps2,
-        options.trim_s,
-        options.level,
-        options.tolerance_m,
+        options.gravity_mps2, options.trim_s, options.level, options.tolerance_m
     )
     stated = read_bounds(options.bounds, vehicle.name) if options.bounds is not None else []
     judged: list[JudgedFlight] = []

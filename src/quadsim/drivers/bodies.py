@@ -72,7 +72,6 @@ def pose_of(type_name: str, payload: bytes, vehicle: str, alone: bool = True) ->
 
     Args:
         type_name: one of :data:`TYPES`.
-        payload: a message of it, CDR.
         vehicle: name of the body; where none has it, the only one there is.
         alone: whether there is one vehicle; of several the name alone counts.
 

@@ -114,10 +114,9 @@ class DriverTopic:
     world: Annotated[
         str, Spec("axes of positions and velocities in the world", choices=tuple(WORLD))
     ] = "enu"
-    body: Annotated[
-        str,
-        Spec("axes of the sensor or the vehicle, x y z", choices=tuple(BODY)),
-    ] = "flu"
+    body: Annotated[str, Spec("axes of the sensor or the vehicle, x y z", choices=tuple(BODY))] = (
+        "flu"
+    )
     scale: Annotated[
         float, Spec("times this, the value is in SI units; of an Imu the specific force", gt=0.0)
     ] = 1.0
@@ -389,7 +388,6 @@ def frame_names(type_name: str, prefix: str = "") -> tuple[str, ...]:
     """Frames that our messages of a type name; none for a type that is passed on as it is.
 
     Args:
-        type_name: ours.
         prefix: of the vehicle's own frames.
     """
     return tuple(name if name == "map" else prefix + name for name in _FRAMES.get(type_name, ()))
@@ -403,8 +401,6 @@ class Converter:
     """Converts the messages of one topic of a bag.
 
     Args:
-        topic: what the driver file states.
-        types: the bag's.
         prefix: of the frames that messages are to name.
         vehicle: its name, by which it is known among several bodies.
         alone: whether there is one vehicle.

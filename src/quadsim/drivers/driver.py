@@ -116,7 +116,6 @@ def routes(
 
     Args:
         drivers: names and drivers; the first that has a topic gives it.
-        types: the bag's topics and types.
         notes: gets what has another type, what is ambiguous and what is missing.
     """
     found: dict[str, Route] = {}

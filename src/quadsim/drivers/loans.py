@@ -163,7 +163,6 @@ def lent_as(target: DriverLoan, numbers: Numbers, stamp_ns: int, sent_ns: int) -
     """Fields of the driver's message by their dotted names; what is not named stays zero.
 
     Args:
-        target: what the driver file states.
         numbers: of our message, as :mod:`quadsim.wire.decode` names them.
         stamp_ns: of it.
         sent_ns: now, by the computer's clock.

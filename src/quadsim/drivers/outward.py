@@ -92,8 +92,7 @@ class Outgoing:
 
     name: Annotated[str, Spec("the driver's topic, relative to its namespace, or absolute")]
     world: Annotated[
-        str,
-        Spec("axes of the world: enu (and body FLU), or ned (FRD)", choices=("enu", "ned")),
+        str, Spec("axes of the world: enu (and body FLU), or ned (FRD)", choices=("enu", "ned"))
     ] = "enu"
     frame: Annotated[str, Spec("that the header is to name; empty: map")] = ""
     reliability: Annotated[
@@ -320,12 +319,7 @@ def standing_command(ours: str) -> AnyCommand:
 
 
 def sent_as(target: DriverCommand, command: AnyCommand) -> Fields:
-    """Fields of the driver's message by their dotted names; what is not named stays zero.
-
-    Args:
-        target: what the driver file states.
-        command: ours.
-    """
+    """Fields of the driver's message by their dotted names; what is not named stays zero."""
     return _OUT[COMMANDS[target.ours], target.type](command, target)
 
 
@@ -392,10 +386,5 @@ RELAYS = tuple(_RELAYS)
 
 
 def relayed_as(target: DriverRelay, pose: OutsidePose) -> Fields:
-    """Fields of the driver's message by their dotted names; what is not named stays zero.
-
-    Args:
-        target: what the driver file states.
-        pose: from outside.
-    """
+    """Fields of the driver's message by their dotted names; what is not named stays zero."""
     return _RELAYS[target.type](pose, target)

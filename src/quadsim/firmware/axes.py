@@ -102,9 +102,7 @@ def rotor_order(
     """Which of our rotors each motor of a firmware is.
 
     Args:
-        airframe: of the vehicle.
         frames: number of rotors to the motors as the firmware numbers them.
-        firmware: its name, for errors.
 
     Returns:
         For each of the firmware's motors the index of the rotor.

@@ -40,11 +40,7 @@ ODOMETRY_NS = 10_000_000
 
 
 class Devices:
-    """What the devices of one vehicle have published, in body axes (FLU).
-
-    Args:
-        loop: its flight.
-    """
+    """What the devices of one vehicle have published, in body axes (FLU)."""
 
     def __init__(self, loop: ClosedLoop) -> None:
         sensors = {
@@ -215,12 +211,6 @@ class Firmware(Protocol):
 
 class Bridge:
     """Flies one vehicle by firmware.
-
-    Args:
-        loop: the vehicle's flight.
-        vehicles: among which it is.
-        index: which of them.
-        firmware: flies it.
 
     Attributes:
         craft: what the firmware is connected to.

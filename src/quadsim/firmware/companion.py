@@ -68,10 +68,6 @@ class Companion:
     """Flies the mission of one vehicle through MAVLink.
 
     Args:
-        port: to the autopilot.
-        craft: the vehicle.
-        ways: of the autopilot.
-        system: the autopilot's number.
         upload: the mission that the autopilot flies itself; None: it is sent setpoints.
 
     Attributes:
@@ -80,12 +76,7 @@ class Companion:
     """
 
     def __init__(
-        self,
-        port: Port,
-        craft: Craft,
-        ways: Ways,
-        system: int = 1,
-        upload: Upload | None = None,
+        self, port: Port, craft: Craft, ways: Ways, system: int = 1, upload: Upload | None = None
     ) -> None:
         self._port, self._craft, self._ways, self._system = port, craft, ways, system
         self._upload = upload

@@ -73,7 +73,6 @@ class Flown:
     """Makes the loops of a scenario's vehicles, each flown by firmware; see ``Make`` of the swarm.
 
     Args:
-        start: makes a firmware.
         parameters: the file of its parameters, for the summary.
     """
 
@@ -127,8 +126,6 @@ def flown_by(
     """What flies a scenario by a firmware.
 
     Args:
-        name: of it.
-        scenario: what flies.
         executable, parameters: paths, or empty; as of :func:`make_firmware`.
         port: of a board, or empty.
         rate: simulated over wall time, where the firmware keeps its own clock.

@@ -31,10 +31,6 @@ def fits(data: bytes) -> bool:
 class Port:
     """MAVLink over a stream.
 
-    Args:
-        stream: the bytes.
-        system, component: who we are.
-
     Attributes:
         counts: messages by type, ``lost`` by their sequence, and ``damaged``.
     """

@@ -71,10 +71,6 @@ def new_distance(devices: Devices, params: Any) -> tuple[Any, ...] | None:
 
     What is too far is a centimetre beyond the largest distance, what is too near the same below the
     least, both without a signal.
-
-    Args:
-        devices: the vehicle's.
-        params: of the range finder.
     """
     found = devices.fresh("rangefinder")
     if found is None:

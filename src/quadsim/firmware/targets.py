@@ -72,8 +72,6 @@ class TargetSender:
     """Sends setpoints to one autopilot.
 
     Args:
-        port: to it.
-        system: its number.
         airframe: the vehicle as its installer knows it.
         throttle: what it makes of thrusts.
     """

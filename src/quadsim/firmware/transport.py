@@ -123,7 +123,6 @@ class UdpPort:
     That is the process which we started, or else whoever first sends what fits.
 
     Args:
-        port: where it listens.
         to: the port it sends to; None: that of the sender.
         host: address to listen at.
         fits: whether a packet is of the firmware's kind.
@@ -212,7 +211,6 @@ class TcpStream:
     """A TCP connection to a port, or from whoever connects to one.
 
     Args:
-        port: of this machine.
         listens: wait for somebody to connect; for our process, if we started one.
         strays: counts connections of others.
     """
@@ -367,7 +365,6 @@ class Process:
     Args:
         executable: its path.
         arguments: of the command line.
-        name: for errors.
         environment: variables besides those of this process.
 
     Attributes:

@@ -76,11 +76,6 @@ def _steps(item: Item, datum: Datum, where: str) -> list[MissionStep]:
 class Upload:
     """Hands a mission over, and knows how far it is flown.
 
-    Args:
-        port: to the autopilot.
-        system: the autopilot's number.
-        steps: the mission.
-
     Attributes:
         accepted: the autopilot has it.
         current: the step that it flies.

@@ -331,7 +331,6 @@ def _read(content: object, where: str, height: str, items: list[Item]) -> None:
         content: a list of mappings with one key each.
         where: file and place that errors name.
         height: what z of places counts from where they do not say it.
-        items: the result.
     """
     if not isinstance(content, list):
         raise InputError(f"{where}: expected a list of items, found {shown(content)}")
@@ -364,7 +363,6 @@ def corners(items: Sequence[Item], flight: FlightParams | None = None) -> list[V
     """Positions in W that a mission passes, in order, repetitions left out.
 
     Args:
-        items: the mission.
         flight: how it is flown, if not by the default; of a trajectory there are many positions.
     """
     found: list[Vec3] = []

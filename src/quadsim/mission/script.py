@@ -86,11 +86,7 @@ def commands_from(content: Any, where: str) -> tuple[Command, ...]:
 
 
 class Script:
-    """Gives commands to a flight manager when their time has come.
-
-    Args:
-        commands: in any order.
-    """
+    """Gives commands to a flight manager when their time has come."""
 
     def __init__(self, commands: Sequence[Command]) -> None:
         self._due = [(round(command.at_s * 1e9), command) for command in commands]

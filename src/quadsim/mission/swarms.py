@@ -64,7 +64,6 @@ def formation_ways(item: Formation, from_W: Array, flight: FlightParams) -> tupl
     """Where each vehicle goes, and how fast, so that all of them arrive together.
 
     Args:
-        item: the formation.
         from_W: (N, 3) where they are.
         flight: limits of legs, where the item states none.
 
@@ -110,7 +109,6 @@ def missions_of(
     """The mission of each vehicle.
 
     Args:
-        items: the mission of them all.
         starts_W_m: where each stands.
         offsets_W_m: by which the places of its items are moved, formations left out.
         flight: limits of legs.

@@ -29,7 +29,6 @@ def decoded(decoder: Callable[[Sequence[bytes]], T], payloads: Sequence[bytes]) 
 
     Args:
         decoder: raises QuadsimError for a message that is not what its type reports.
-        payloads: serialised messages, at least one.
     """
     try:
         return Decoded(decoder(payloads), [], "")

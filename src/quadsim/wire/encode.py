@@ -16,13 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from quadsim.base.errors import QuadsimError
-from quadsim.wire.decode import (
-    HEADER,
-    LAYOUTS,
-    LITTLE_ENDIAN,
-    aligned_offset,
-    message_dtype,
-)
+from quadsim.wire.decode import HEADER, LAYOUTS, LITTLE_ENDIAN, aligned_offset, message_dtype
 
 SECOND_NS = 1_000_000_000
 _STAMP = struct.Struct("<iI")
@@ -224,7 +218,6 @@ def renamed(type_name: str, payload: bytes, frames: Sequence[str]) -> bytes:
 
     Args:
         type_name: one of :data:`quadsim.wire.decode.LAYOUTS`.
-        payload: serialised.
         frames: as many names as the layout has.
 
     Raises:

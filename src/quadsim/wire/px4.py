@@ -98,7 +98,6 @@ def device_stamps(rows: Rows, name: str) -> tuple[NDArray[np.int64], NDArray[np.
     """Times of one device in a SensorCombined before 1.8, ns, and which rows are a new sample.
 
     Args:
-        rows: messages.
         name: ``magnetometer_timestamp`` or ``baro_timestamp``, us; ``NAME_relative`` is to the
             message's own since 1.5, before it is one for each of three devices.
     """

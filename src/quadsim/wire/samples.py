@@ -107,8 +107,7 @@ def range_messages(frame: str, params: Any) -> SampleMessages:
         min_range=params.range_min_m, max_range=params.range_max_m,
     )  # fmt: skip
     return SampleMessages(
-        template,
-        lambda sample: {"range": sample["range_m"], "variance": sample["variance_m2"]},
+        template, lambda sample: {"range": sample["range_m"], "variance": sample["variance_m2"]}
     )
 
 

@@ -111,13 +111,7 @@ def test_topics_are_those_of_the_graph(flown):
     running = {"dynamics", "autopilot", "mixer", "estimator", *flown.scenario.sensors}
     missing = {t.name for t in table.values() if set(t.publishers) & running} - made
     # not computed by the closed loop; and the markers repeat the mission
-    assert missing == {
-        "/diagnostics",
-        "imu/data",
-        "odometry/blind",
-        "markers",
-        "robot_description",
-    }
+    assert missing == {"/diagnostics", "imu/data", "odometry/blind", "markers", "robot_description"}
 
 
 def test_rates_are_those_of_the_graph(messages, flown):

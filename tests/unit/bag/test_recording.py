@@ -204,10 +204,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
 
 @pytest.mark.parametrize(
     ("storage", "words"),
-    [
-        ({"compression": "lzma"}, "'lzma'; allowed: none, zstd"),
-        ({"split_bytes": -1}, "above 0"),
-    ],
+    [({"compression": "lzma"}, "'lzma'; allowed: none, zstd"), ({"split_bytes": -1}, "above 0")],
 )
 def test_what_no_bag_can_be_is_refused(storage, words):
     with pytest.raises(InputError, match=words):

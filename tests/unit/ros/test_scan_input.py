@@ -19,12 +19,7 @@ from quadsim.base.compiled import new_record
 from quadsim.base.records import KINEMATICS
 from quadsim.geometry.rotation import from_euler, yaw_of
 from quadsim.ros.messages.cdr import MessageError
-from quadsim.ros.messages.scans import (
-    LEVEL_FRAME,
-    MOUNTED_LEVEL_FRAME,
-    CloudWriter,
-    ScanWriter,
-)
+from quadsim.ros.messages.scans import LEVEL_FRAME, MOUNTED_LEVEL_FRAME, CloudWriter, ScanWriter
 from quadsim.ros.nodes.lidar import frame_of
 from quadsim.ros.parts import scan_input
 from quadsim.ros.parts.scan_input import CameraMountParams, LidarMountParams, ScanInput

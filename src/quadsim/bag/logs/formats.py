@@ -90,11 +90,7 @@ FORMATS = (
             or path.suffix.lower() == ".bin"
         ),
     ),
-    LogFormat(
-        "blackbox",
-        "Betaflight blackbox log",
-        lambda _, head: b"H Product:Blackbox" in head,
-    ),
+    LogFormat("blackbox", "Betaflight blackbox log", lambda _, head: b"H Product:Blackbox" in head),
     LogFormat("tlog", "MAVLink telemetry log", _is_tlog),
     LogFormat("tum", "TUM trajectory", _is_tum),
     LogFormat(

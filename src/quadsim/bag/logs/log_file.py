@@ -65,7 +65,6 @@ class LogFile:
     """Messages of a log, and what is known of it; a :class:`quadsim.bag.storage.BagFile`.
 
     Args:
-        path: of the log.
         custom: what the log says of itself (firmware, vehicle), for the bag's metadata.
 
     Attributes:

@@ -32,8 +32,6 @@ def add_odometry(
     """Add an odometry at the stamps of its attitudes, where the position beside is known.
 
     Args:
-        log: what it is added to.
-        topic: ours.
         attitude: stamps, and (N, 4) q_WB, w first.
         place: stamps, (M, 3) positions in W, (M, 3) velocities in W.
         rate: stamps, and (K, 3) rates in B; None: unknown.
@@ -63,7 +61,6 @@ def add_flow(
     """Add optical flows as :func:`quadsim.wire.samples.flow_messages`; NaN where the quality is 0.
 
     Args:
-        log: what they are added to.
         stamp_ns: (N,) ends of the intervals.
         quality: (N,) from 0 to 255.
         interval_s: (N,) of them.

@@ -53,7 +53,6 @@ class Gate:
 
     Args:
         params: of the guard whose commands it lets pass.
-        guard: full name of that node.
 
     Attributes:
         refused: why the last command did not go out; empty: it did, or none has come.

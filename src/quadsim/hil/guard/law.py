@@ -155,9 +155,6 @@ def safe_command(params: GuardParams, sight: Sight, moment: Moment, shown_m: flo
     """The command nearest to a request, into a direction that was seen.
 
     Args:
-        params: of the guard.
-        sight: what is in the way.
-        moment: request and motion.
         shown_m: obstacles up to this distance count for the margin though they cannot be met.
     """
     safe = _Command(params, sight, moment, shown_m).safe()

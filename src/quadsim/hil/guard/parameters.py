@@ -39,8 +39,7 @@ class LimitParams:
         ),
     ] = 0.5
     rate_max_radps: Annotated[
-        float,
-        Spec("of setpoints: fastest roll and pitch", "rad/s", gt=0.0, le=20.0),
+        float, Spec("of setpoints: fastest roll and pitch", "rad/s", gt=0.0, le=20.0)
     ] = 2.0
     thrust_min_mps2: Annotated[
         float, Spec("of setpoints: thrust over mass", "m/s^2", ge=0.0, le=9.8)
@@ -224,8 +223,7 @@ class NeighbourParams:
     """How vehicles with guards of their own keep apart."""
 
     timeout_s: Annotated[
-        float,
-        Spec("a silent one grows for so long, then brake", "s", gt=0.0, le=5.0),
+        float, Spec("a silent one grows for so long, then brake", "s", gt=0.0, le=5.0)
     ] = 0.5
 
 

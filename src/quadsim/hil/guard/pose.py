@@ -78,11 +78,7 @@ def refused_pose(p_W: Vec3, q_WB: Quat, v_W: Vec3 = (0.0, 0.0, 0.0)) -> str | No
 
 
 class PoseWatch:
-    """The newest pose, and what is wrong with it.
-
-    Args:
-        params: of the guard.
-    """
+    """The newest pose, and what is wrong with it."""
 
     def __init__(self, params: GuardParams) -> None:
         self._params = params

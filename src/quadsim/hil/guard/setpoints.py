@@ -80,7 +80,6 @@ def setpoint_reach(params: GuardParams, v_W: Array, force_s: float) -> tuple[Arr
     """All that the vehicle reaches if a setpoint is in force for a time, and then zero velocity.
 
     Args:
-        params: of the guard.
         v_W: (3,) its velocity, m/s.
         force_s: time for which the setpoint, or one before it, may act.
 
@@ -103,9 +102,6 @@ def setpoint_reach(params: GuardParams, v_W: Array, force_s: float) -> tuple[Arr
 
 class SetpointWatch:
     """Which setpoints may pass; see the module.
-
-    Args:
-        params: of the guard.
 
     Attributes:
         taken_over: whether the last one did not pass: until the vehicle stands, none does.

@@ -96,11 +96,7 @@ def _covered(azimuths_rad: Array) -> NDArray[np.bool_]:
 
 
 class Sight:
-    """Hits and shapes, as obstacles about the vehicle.
-
-    Args:
-        params: of the guard.
-    """
+    """Hits and shapes, as obstacles about the vehicle."""
 
     def __init__(self, params: GuardParams) -> None:
         self._params = params

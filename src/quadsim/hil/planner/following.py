@@ -86,7 +86,6 @@ def speeds_along(
         beside_m: (N,) distance to the nearest obstacle beyond what is stored, m.
         known: (N,) whether each was seen free.
         end_mps: speed at the end.
-        params: the limits.
     """
     steps = np.hypot(*np.diff(points_W, axis=0).T)
     along_m = np.concatenate([[0.0], np.cumsum(steps)])
@@ -133,9 +132,7 @@ def follow(
     is no faster than is allowed anywhere on the way until then.
 
     Args:
-        way: with its speeds.
         p_W, v_W: (2,) position in m and velocity in m/s.
-        params: of the vehicle.
 
     Returns:
         (2,) m/s, and what bounds it, in words.

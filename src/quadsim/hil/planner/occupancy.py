@@ -117,9 +117,6 @@ def disc(radius_cells: float) -> NDArray[np.int64]:
 class OccupancyMap:
     """Cells of a rectangle at one height.
 
-    Args:
-        params: of the map.
-
     Attributes:
         corner_m: (2,) lower x and y, a multiple of the cell.
         shape: cells along x and y.

@@ -52,9 +52,6 @@ NOWHERE: NDArray[np.float64] = np.zeros((0, 3))
 class Planner:
     """Flies to goals, one after the other, around what it sees.
 
-    Args:
-        params: of it.
-
     Attributes:
         plans: how often it has looked for a way.
     """

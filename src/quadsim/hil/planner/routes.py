@@ -34,9 +34,6 @@ ARRIVING_SHARE = 0.7
 class Routes:
     """Finds ways, and stays with one as long as no other is clearly better.
 
-    Args:
-        params: of the planner.
-
     Attributes:
         map: of what was seen.
         reason: why there is no way, in words; empty while there is one.

@@ -23,9 +23,6 @@ from quadsim.world.scene.vehicle_track import VehicleTrack
 class FleetFlight:
     """A flight of a fleet, tick by tick.
 
-    Args:
-        rehearsal: of its first vehicle.
-
     Attributes:
         apart_m: least distance between the balls about two vehicles so far.
     """
@@ -49,8 +46,7 @@ class FleetFlight:
             )
             flight.side.beside = [
                 OtherVehicle(
-                    self._tracks[other],
-                    (guard.vehicle.radius_m, 2.0 * guard.vehicle.half_height_m),
+                    self._tracks[other], (guard.vehicle.radius_m, 2.0 * guard.vehicle.half_height_m)
                 )
                 for other, guard in others.items()
             ]

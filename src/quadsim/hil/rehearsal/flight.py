@@ -78,11 +78,7 @@ class Outcome:
 
 
 class RehearsalFlight:
-    """A flight, tick by tick.
-
-    Args:
-        rehearsal: what is flown.
-    """
+    """A flight, tick by tick."""
 
     def __init__(self, rehearsal: Rehearsal) -> None:
         self.rehearsal = rehearsal

@@ -52,9 +52,7 @@ class VirtualLidar:
     """A lidar that exists nowhere, carried by the poses that a vehicle reports.
 
     Args:
-        params: of the lidar.
         scene: what stands in the virtual world.
-        seed: of its noise.
         level: whether it keeps upright, whatever the vehicle's tilt.
 
     Attributes:
@@ -113,9 +111,7 @@ class VirtualCamera(VirtualLidar):
     """A depth camera that exists nowhere; it tilts as the vehicle does.
 
     Args:
-        params: of the camera.
         scene: what stands in the virtual world.
-        seed: of its noise.
         range_m: how far it is relied on.
     """
 
@@ -161,9 +157,7 @@ class HilSide:
     """Planner and guard, and the virtual lidar that both look through.
 
     Args:
-        guard: parameters of the guard.
         planner: parameters of the planner, or the policy in its place.
-        lidar: the virtual lidar.
         goal_W: where to fly, m.
 
     Attributes:

@@ -29,10 +29,6 @@ class Link(Generic[Message]):
 
     A message overtakes none: one that is late makes those behind it late as well, as a queue does.
 
-    Args:
-        params: latency and loss.
-        generator: of the noise.
-
     Attributes:
         cut: while true, everything that is sent is lost.
         sent, lost: how many messages were.

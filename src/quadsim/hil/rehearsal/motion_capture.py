@@ -57,10 +57,6 @@ class MotionCaptureParams:
 class MotionCapture:
     """Sees a vehicle; give it each true pose in the order of the stamps.
 
-    Args:
-        params: how well it sees.
-        generator: of the noise.
-
     Attributes:
         gone: while true, it sees nothing.
         frames, unseen: how many frames were due, and how many of them saw nothing.

@@ -125,8 +125,7 @@ class RehearsalParams:
         2.0,
     )
     fleet: Annotated[
-        tuple[MemberParams, ...],
-        Spec("in world: several vehicles; troubles are the first one's"),
+        tuple[MemberParams, ...], Spec("in world: several vehicles; troubles are the first one's")
     ] = ()
     duration_s: Annotated[float, Spec("longest flight", "s", gt=0.0, le=3600.0)] = 90.0
     speed_mps: Annotated[

@@ -145,12 +145,7 @@ def _check_room(scene: Scene, place_W: Vec3, radius_m: float, what: str, where: 
 
 
 def _vehicle(
-    content: Any,
-    rehearsal: RehearsalParams,
-    seed: int,
-    path: Path,
-    start_W: Vec3,
-    takeoff_s: float,
+    content: Any, rehearsal: RehearsalParams, seed: int, path: Path, start_W: Vec3, takeoff_s: float
 ) -> Scenario:
     """The stand-in, of a mass and gains that the seed draws."""
     if not isinstance(content, Mapping):

@@ -64,7 +64,6 @@ def varied(scenario: Scenario, mass_share: float, gain_share: float) -> Scenario
     """Another vehicle of the kind: of another mass, which its autopilot does not know, and gains.
 
     Args:
-        scenario: what flies.
         mass_share: true mass over that of the vehicle's file, which the autopilot believes; the
             inertia grows alike.
         gain_share: gains of position, velocity and tilt over those of the autopilot's file.

@@ -34,8 +34,6 @@ class VehicleSide:
     """See the module.
 
     Args:
-        rehearsal: what is flown.
-        scenario: of the stand-in.
         scene: obstacles that the judge looks at.
 
     Attributes:

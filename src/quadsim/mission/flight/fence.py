@@ -45,7 +45,6 @@ class Fence:
     """The bounds of one flight.
 
     Args:
-        params: the fence.
         home_W_m: where the vehicle was armed.
     """
 
@@ -168,7 +167,6 @@ def item_places(item: Item, at_W_m: Vec3, home_W_m: Vec3, flight: FlightParams) 
     """Places that an item leads to; heights above ground as if the ground were level with home.
 
     Args:
-        item: of a mission.
         at_W_m: where it begins.
         home_W_m: where the mission began.
         flight: how it is flown.
@@ -191,7 +189,6 @@ def mission_fault(items: Sequence[Item], flight: FlightParams, home_W_m: Vec3) -
     """Why a mission does not fit the fence or the ground, naming the item; None if it does.
 
     Args:
-        items: the mission.
         flight: its fence and its floor.
         home_W_m: where it begins.
     """

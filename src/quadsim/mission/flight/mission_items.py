@@ -113,7 +113,6 @@ class MissionItems:
 
     Args:
         flight: whose reference and state they lead.
-        items: the mission.
         landing, way_home: to which items lead.
 
     Attributes:

@@ -159,7 +159,6 @@ def observe_ground(
     Args:
         followings: (1,) FOLLOWING, changed in place.
         params: (1,) packed FlightParams.
-        terrain: elevation data.
         odometries: (1,) ODOMETRY; nothing is done with one that is not whole.
     """
     odometry = odometries[0]
@@ -213,7 +212,6 @@ def clear_mps(
     Args:
         gains_m: (N,) height that must be gained until each of the points ahead, m.
         ahead_m: distance of the last of them.
-        v_up: present climb rate.
         most_mps: highest.
         agility_mps2: vertical acceleration to count on.
     """
@@ -233,7 +231,6 @@ def _move_level(
 
     Args:
         following: FOLLOWING record, changed in place.
-        params: packed FlightParams.
         stamp_ns: the flight's time.
         p_W, v_W: estimated.
         beneath: height of the ground in m and its slope east and north, where it is known.
@@ -377,7 +374,6 @@ class Ground:
 
     Args:
         params: how it is learned and followed; ``params.ground.map`` lets the terrain be used.
-        terrain: elevation data.
         flat_m: height of the ground outside of them, m.
 
     Attributes:

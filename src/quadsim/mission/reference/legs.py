@@ -83,7 +83,6 @@ def plan_leg(
 
     Args:
         legs: (1,) LEG, the result.
-        start: motion to begin with.
         goal_W: position at the end in m.
         goal_yaw: yaw at the end in rad.
         duration_s: positive, or 0 to be at the goal at once.

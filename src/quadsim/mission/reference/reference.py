@@ -62,7 +62,6 @@ class Reference:
     than time does where the ground allows no more speed.
 
     Args:
-        params: limits of speed and acceleration.
         estimate: a descent stays next to it, and a velocity is flown from it.
         ground: the level that heights above ground count from.
         goals: places are flown to without a leg: the setpoint is the goal itself.

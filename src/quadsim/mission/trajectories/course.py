@@ -167,9 +167,7 @@ class Joined:
     """A plan that is entered from any motion: the difference goes to zero by a polynomial.
 
     Args:
-        plan: what is flown.
         begin_s: the plan's time at which it is entered.
-        motion: present motion.
         blend_s: time in which the difference goes.
     """
 

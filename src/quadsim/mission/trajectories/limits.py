@@ -41,8 +41,6 @@ def excess(
     """What a plan asks for that it may not, in words with value, time and limit; None if nothing.
 
     Args:
-        plan: to be flown.
-        limits: what the position loop gives.
         ground_m: height in W below which it must not go.
         gravity_mps2: by which an acceleration is a tilt.
     """
@@ -73,9 +71,7 @@ def check_trajectories(
     """Refuse items whose trajectory no autopilot with these limits tracks.
 
     Args:
-        items: the mission.
         names: of the items in a file.
-        autopilot: which flies it.
         ground_m: height of the ground in W.
         where: the file that errors name.
 

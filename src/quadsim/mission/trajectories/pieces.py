@@ -44,7 +44,6 @@ class PieceTrajectory:
     """Pieces one after the other.
 
     Args:
-        pieces: at least one.
         timescale: how many times as long it takes.
         backwards: whether it is flown from its end to its start.
         shift_W: added to its places, m.

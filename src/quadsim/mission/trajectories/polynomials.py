@@ -375,7 +375,6 @@ def allocate(waypoints: Sequence[Vec3], limits: Limits, optimise: bool = False) 
 
     Args:
         waypoints: K + 1 positions, no two in a row the same.
-        limits: what it keeps.
         optimise: whether to look for the shortest.
     """
     points = np.array(waypoints, dtype=float)

@@ -90,7 +90,6 @@ def find_source(
     """The topic that is published and is one of ours; None if it is not there.
 
     Args:
-        driver: whose topics.
         alternatives: what its file states of that one of ours; the first that is there counts.
         types: full name to types of what is published.
         place: of the vehicle.
@@ -211,11 +210,7 @@ def _lines(type_name: str) -> Iterator[str]:
 
 
 class ResetWatch:
-    """Notices when the estimator behind a driver's topic resets.
-
-    Args:
-        topic: what the driver file states.
-    """
+    """Notices when the estimator behind a driver's topic resets."""
 
     def __init__(self, topic: DriverTopic) -> None:
         self._converter = Converter(topic, lambda: defined_by_class(topic.type))
@@ -258,9 +253,7 @@ def converter(
     """What makes one message ours; None for one that is not for us.
 
     Args:
-        topic: what the driver file states.
         prefix: of the vehicle's frames.
-        vehicle: its name.
         alone: whether there is one vehicle.
 
     The function raises a MessageError for what cannot be read.

@@ -20,8 +20,6 @@ class Lender:
     """Sends each message of one of our topics to the first driver that takes it.
 
     Args:
-        node: whose endpoints they are.
-        drivers: their files.
         ours: a key of :data:`quadsim.drivers.loans.LENT`.
         full: full name of a driver's topic.
 

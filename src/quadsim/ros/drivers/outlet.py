@@ -18,9 +18,7 @@ class Outlet(Generic[Said]):
     """One of the driver's topics that a command or a pose goes to.
 
     Args:
-        node: whose publisher it is.
         entry: of the driver file.
-        name: full name of the topic.
 
     Attributes:
         message: what is sent.

@@ -73,10 +73,7 @@ class FlightParameters:
     has read them from there (mavros/src/plugins/param.cpp).
 
     Args:
-        node: whose clients they are.
-        drivers: their files.
         full: full name of a driver's node.
-        sent: our commands that go out.
     """
 
     def __init__(
@@ -137,8 +134,6 @@ class Relay:
     """Sends each pose that comes to the first driver that takes poses, with the pose's stamp.
 
     Args:
-        node: whose endpoints they are.
-        drivers: their files.
         kind: ``pose`` (external/pose_stamped) or ``odometry`` (external/odom).
         full: full name of a driver's topic.
 
@@ -243,10 +238,7 @@ class Outputs:
     in order is reported on ``vehicle/ready`` (latched).
 
     Args:
-        node: whose endpoints they are.
-        drivers: their files.
         before: what stands before their topics and services; empty: nothing.
-        params: of the gate.
         relay: poses from outside that the vehicle's estimator is to get: ``pose``, ``odometry``;
             empty: none.
         setpoints: what goes out besides velocities: ``attitude``, ``rates``.

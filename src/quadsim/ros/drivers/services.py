@@ -74,8 +74,6 @@ class Services:
     last ones answer success when ``vehicle/offboard_state`` reports it, where somebody states it.
 
     Args:
-        node: whose endpoints they are.
-        drivers: their files.
         full: full name of a driver's service.
 
     Attributes:

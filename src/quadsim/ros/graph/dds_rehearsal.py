@@ -61,8 +61,6 @@ def options_for(rehearsal: Rehearsal, folder: Path, bag: Path | None) -> HilOpti
     Guard, planner and lidar have files of their own in the folder, as the world has.
 
     Args:
-        rehearsal: what is flown.
-        folder: for the files.
         bag: folder of the bag; None records nothing.
     """
     movers = sorted(rehearsal.field.movers, key=lambda mover: mover.ahead_s > 0.0)
@@ -128,11 +126,7 @@ def stops_of(report: Report) -> tuple[Stop, ...]:
 
 
 class Operator(Watcher):
-    """What the operator hears and reports.
-
-    Args:
-        context: of the operator.
-    """
+    """What the operator hears and reports."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context, [VEHICLE])
@@ -193,9 +187,7 @@ class DdsRehearsal:
     """One flight of a rehearsal on DDS.
 
     Args:
-        rehearsal: what is flown.
         specs: the graph; see :func:`quadsim.ros.graph.hil_graph.describe_hil`.
-        domain: DDS domain.
         bag: folder that the recorder writes; None: there is no recorder.
         composed: all nodes but the stand-in in one process.
     """
@@ -348,10 +340,8 @@ def rehearse_on_dds(
 
     Args:
         name: of a file in ``config/rehearsals``, or its path.
-        seed: of field, vehicle and noise.
         speed_mps: limit of speed instead of the file's.
         folder: gets the world and the bag; it is made.
-        domain: DDS domain.
         composed: all nodes but the stand-in in one process.
         firmware: flies the stand-in instead of our autopilot.
         sensors: a suite whose depth camera it sees by, instead of the file's.

@@ -122,7 +122,6 @@ class Drivers:
         and it is reliable, as the recorder asks.
 
         Args:
-            namespace: of the vehicle.
             driver_namespace: before the driver's topics; empty: not known.
 
         Returns:

@@ -276,8 +276,6 @@ def view_bridges(world: str, names: Sequence[str], bridge_file: Path | None) -> 
     """The bridges of a Gazebo that shows vehicles.
 
     Args:
-        world: its name in its file.
-        names: namespaces of the vehicles.
         bridge_file: of the topics that it lends; None: it lends nothing.
     """
     service = f"/world/{world}/set_pose@ros_gz_interfaces/srv/SetEntityPose"

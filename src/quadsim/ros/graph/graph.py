@@ -227,7 +227,6 @@ def describe(scenario: Scenario, options: GraphOptions | None = None) -> list[No
     """Nodes of a scenario's graph: the physics, each vehicle's, the recorder last.
 
     Args:
-        scenario: what flies.
         options: how.
 
     Raises:

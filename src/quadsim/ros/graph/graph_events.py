@@ -37,12 +37,7 @@ class Report:
 
 
 class Watcher(Node):
-    """Listens to the reports of all nodes, the clock and the missions.
-
-    Args:
-        context: of the supervisor.
-        namespaces: of the vehicles.
-    """
+    """Listens to the reports of all nodes, the clock and the missions."""
 
     def __init__(self, context: Context, namespaces: Sequence[str]) -> None:
         super().__init__(

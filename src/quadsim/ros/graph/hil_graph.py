@@ -33,13 +33,7 @@ from quadsim.ros.graph.gazebo_graph import DRAWN, view_bridges
 from quadsim.ros.graph.graph import NodeSpec, prefixed
 from quadsim.ros.graph.hil_fleet import STAND_IN, HilMember, hil_members
 from quadsim.ros.graph.hil_options import STANDS_IN, HilOptions
-from quadsim.ros.graph.hil_vehicle import (
-    AUTOPILOT,
-    OFFBOARD_STATE,
-    POSE_STAMPED,
-    POSES,
-    HilVehicle,
-)
+from quadsim.ros.graph.hil_vehicle import AUTOPILOT, OFFBOARD_STATE, POSE_STAMPED, POSES, HilVehicle
 from quadsim.ros.graph.options import bag_of
 from quadsim.ros.graph.vehicles import vehicle_namespaces
 from quadsim.sensors.devices import load_device
@@ -107,7 +101,6 @@ def _others(
     """Parameters of whoever has to know of other vehicles.
 
     Args:
-        member: whose node it is.
         neighbours: those with guards of their own; none for the guard, which knows their reach.
         seen: whether those count too that are only seen.
     """

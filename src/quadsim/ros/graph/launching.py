@@ -57,7 +57,6 @@ def node_action(spec: NodeSpec, ends_all: bool = False) -> Any:
     """One node as a launch_ros action; ours end with the process that launches them.
 
     Args:
-        spec: the node.
         ends_all: everything is stopped when it ends, not only when it refuses what it is given.
     """
     launch, actions, _ = _launch()
@@ -88,7 +87,6 @@ def process_action(command: Sequence[str], environment: Mapping[str, str]) -> An
     """A program that is no node, as a launch action; everything is stopped when it ends.
 
     Args:
-        command: program and arguments.
         environment: variables besides those that are there.
     """
     launch, _, _ = _launch()

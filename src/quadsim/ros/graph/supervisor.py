@@ -44,11 +44,7 @@ class CpuShare:
 
 
 class CpuUse:
-    """CPU time from here on; processes that have ended are left out.
-
-    Args:
-        pids: process ids by name.
-    """
+    """CPU time from here on; processes that have ended are left out."""
 
     def __init__(self, pids: Mapping[str, int]) -> None:
         self._begun_s = time.monotonic()
@@ -152,8 +148,6 @@ class RunningGraph(Generic[W]):
     """A graph's processes, and the node that watches them from this one.
 
     Args:
-        specs: the graph's nodes.
-        domain: DDS domain.
         bag: folder that the recorder writes; None if there is no recorder.
         composed: all nodes in one process, but for those in the namespace ``alone``.
         alone: namespace of nodes that have a process each in any case.
@@ -305,7 +299,6 @@ class Supervisor:
     Args:
         specs: the graph's nodes; see :func:`quadsim.ros.graph.graph.describe`.
         count: vehicles.
-        domain: DDS domain.
         composed: all nodes in one process.
         duration_s: longest flight, simulated.
         bag: folder that the recorder writes; None if there is no recorder.

@@ -41,7 +41,6 @@ def flies_as_swarm(scenario: Scenario, count: int, wanted: bool | None) -> bool:
     """Whether vehicles fly in one process.
 
     Args:
-        scenario: what flies.
         count: how many.
         wanted: what somebody asked for; None: by their number, by what they do together, by their
             own parts, and by a start that is not on level ground.
@@ -62,7 +61,6 @@ def describe_swarm(
     """Nodes of a swarm's graph: the swarm, and the recorder if there is a bag.
 
     Args:
-        scenario: what flies.
         options: how; ``rate`` 0 is as fast as possible.
         how: what the swarm publishes and takes.
         source: the firmware that flies, if it is not ours.

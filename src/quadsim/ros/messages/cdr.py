@@ -19,10 +19,7 @@ from quadsim.wire.decode import LAYOUTS, message_dtype
 from quadsim.wire.encode import SECOND_NS
 from quadsim.wire.joint_states import joint_velocities
 
-_STAMPS = (
-    struct.Struct(">iI"),
-    struct.Struct("<iI"),
-)  # big and little endian
+_STAMPS = (struct.Struct(">iI"), struct.Struct("<iI"))  # big and little endian
 _COUNT = struct.Struct("<I")
 _STAMP_AT = 4  # behind the four bytes that say how the message is represented
 _NAMES_AT = 12
@@ -197,7 +194,6 @@ class RotorsReader:
     """Speeds in serialised JointState messages, in the order of the rotors' names.
 
     Args:
-        rotors: how many are wanted.
         names: of the numbers, where they are not ``rotor_0``, ``rotor_1``, ...
     """
 

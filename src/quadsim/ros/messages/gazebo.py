@@ -42,7 +42,6 @@ def with_header(payload: bytes, stamp_ns: int, frame: str) -> bytes:
         payload: a message that begins with a header and holds no number of eight bytes, as
             LaserScan, PointCloud2 and Image do: its fields need no other places then.
         stamp_ns: its new stamp.
-        frame: its new frame.
 
     Raises:
         MessageError: not little-endian CDR, or cut.
@@ -70,8 +69,6 @@ def _conversion(
     """Messages whose numbers are a sample's.
 
     Args:
-        given: Gazebo's topic.
-        writer: of the graph's messages.
         read: makes a sample of the view of a message.
     """
     reader = Reader(given.type_name)
@@ -93,7 +90,6 @@ def magnetic_conversion(frame: str, variance_T2: Any, check: Callable[[Vec3], No
     """MagneticField messages with our covariance; the model's field is in T, its axes FLU.
 
     Args:
-        frame: name of the sensor's frame.
         variance_T2: (3,) of a sample.
         check: takes each sample.
     """
@@ -119,8 +115,6 @@ def pressure_conversion(frame: str, variance_pa2: float, datum_height_m: float) 
     its deviation as its variance.
 
     Args:
-        frame: name of the sensor's frame.
-        variance_pa2: of a sample.
         datum_height_m: of the world's origin above the sea.
     """
 
@@ -168,11 +162,7 @@ def range_conversion(frame: str, params: RangefinderParams) -> Convert:
 
 
 class TruthConversion:
-    """Odometry of the model's OdometryPublisher as the truth: in ``map``, twist in ``base_link``.
-
-    Args:
-        body: name of the body's frame.
-    """
+    """Odometry of the model's OdometryPublisher as truth: in ``map``, twist in ``base_link``."""
 
     def __init__(self, body: str) -> None:
         self.record = new_record(KINEMATICS)
@@ -195,11 +185,6 @@ class FixConversion:
 
     The velocity is that of the antenna by the model's odometry at the fix's stamp, with white noise
     of the receiver's deviation. A fix waits for an odometry of its time.
-
-    Args:
-        frame: name of the antenna's frame.
-        params: of the receiver.
-        generator: of the velocity's noise.
     """
 
     def __init__(self, frame: str, params: GnssParams, generator: np.random.Generator) -> None:

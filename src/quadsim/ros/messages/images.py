@@ -26,7 +26,6 @@ class ImageWriter:
     """Serialised sensor_msgs/Image of one size.
 
     Args:
-        frame: name of its frame.
         shape: rows and columns.
         encoding: ``32FC1``, ``16UC1`` or ``mono16``.
     """

@@ -36,12 +36,7 @@ _DATATYPES = {"<f4": PointField.FLOAT32, "<u2": PointField.UINT16}
 
 
 class ScanWriter:
-    """LaserScan messages of one planar lidar.
-
-    Args:
-        frame: name of the lidar's frame.
-        params: LidarParams of one channel.
-    """
+    """LaserScan messages of one planar lidar."""
 
     def __init__(self, frame: str, params: Any) -> None:
         azimuth_rad, offset_s = params.azimuths(), params.offsets_s()
@@ -68,12 +63,7 @@ class ScanWriter:
 
 
 class CloudWriter:
-    """PointCloud2 messages of one lidar, organised: a row for each channel, the lowest first.
-
-    Args:
-        frame: name of the lidar's frame.
-        params: LidarParams.
-    """
+    """PointCloud2 messages of one lidar, organised: a row for each channel, the lowest first."""
 
     def __init__(self, frame: str, params: Any) -> None:
         shape = (params.channels, params.columns)

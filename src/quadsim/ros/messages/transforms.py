@@ -59,11 +59,7 @@ def _stamped(stamp_ns: int, parent: str, child: str, p: Any, q: Any) -> Transfor
 
 
 class StaticTransforms:
-    """The mounts of sensors on ``/tf_static``.
-
-    Args:
-        node: whose publisher this is.
-    """
+    """The mounts of sensors on ``/tf_static``."""
 
     def __init__(self, node: QuadsimNode) -> None:
         self._kind, self._node = _tf_message(node), node
@@ -86,12 +82,7 @@ class StaticTransforms:
 
 
 class Transforms:
-    """map -> odom -> base_link, and the mounts of the sensors.
-
-    Args:
-        node: whose publishers these are.
-        mounts: where each frame is.
-    """
+    """map -> odom -> base_link, and the mounts of the sensors."""
 
     def __init__(self, node: QuadsimNode, mounts: Mounts) -> None:
         self._body, self._odom = node.frame("base_link"), node.frame("odom")
@@ -123,12 +114,7 @@ class Transforms:
 
 
 class WorldTransforms:
-    """Bodies in one frame.
-
-    Args:
-        node: whose publisher this is.
-        frame: name of that frame.
-    """
+    """Bodies in one frame."""
 
     def __init__(self, node: QuadsimNode, frame: str) -> None:
         self._message, self._frame = _tf_message(node), frame

@@ -27,12 +27,7 @@ class VehicleTruth:
     """Truth, motors, wind, contact, battery and events of one vehicle of a fleet.
 
     Args:
-        node: whose publishers these are.
-        fleet: the physics.
-        index: of the vehicle.
-        namespace: of its topics.
         motors_period_ns: between two messages of the motors.
-        sampled: sensors that sample seldom.
     """
 
     def __init__(

@@ -44,13 +44,7 @@ from quadsim.ros.parts.scene_params import SCENE, DeclaredScene
 from quadsim.ros.parts.vehicle_commands import VehicleCommands
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode, values_of
-from quadsim.ros.runtime.params import (
-    ON_RESET,
-    current,
-    declare,
-    declare_one,
-    on_reset,
-)
+from quadsim.ros.runtime.params import ON_RESET, current, declare, declare_one, on_reset
 from quadsim.ros.runtime.reset_times import Ahead, Behind
 from quadsim.ros.runtime.resets import FILES, Resets
 from quadsim.ros.runtime.runtime import entry_points

@@ -37,12 +37,7 @@ def camera_info(frame: str, params: DepthCameraParams) -> CameraInfo:
 
 
 class PixelCloud:
-    """PointCloud2 of a depth image in the optical frame, organised; NaN without a reading.
-
-    Args:
-        frame: name of that frame.
-        params: of the camera.
-    """
+    """PointCloud2 of a depth image in the optical frame, organised; NaN without a reading."""
 
     def __init__(self, frame: str, params: DepthCameraParams) -> None:
         x, y, z = np.moveaxis(params.directions(), 2, 0)

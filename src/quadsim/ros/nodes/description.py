@@ -23,12 +23,7 @@ from quadsim.vehicle.parameters import VehicleParams
 
 
 class Description:
-    """The latched topic of one vehicle.
-
-    Args:
-        node: whose publisher this is.
-        namespace: of the vehicle.
-    """
+    """The latched topic of one vehicle."""
 
     def __init__(self, node: QuadsimNode, namespace: str) -> None:
         topic = topics.ROBOT_DESCRIPTION

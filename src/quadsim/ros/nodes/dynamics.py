@@ -30,14 +30,7 @@ from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.latency import Latencies
 from quadsim.ros.runtime.pacing import Forbearance, Lockstep, nearest
-from quadsim.ros.runtime.params import (
-    ON_RESET,
-    current,
-    declare,
-    declare_one,
-    on_reset,
-    value_of,
-)
+from quadsim.ros.runtime.params import ON_RESET, current, declare, declare_one, on_reset, value_of
 from quadsim.ros.runtime.resets import RESET, Resets
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.simulation.simulated_time import SimulatedTime

@@ -106,10 +106,8 @@ class ModelMover:
     """Moves one model through whichever service is there; one request at a time.
 
     Args:
-        node: whose clients these are.
         service: a key of :data:`SERVICES`, or ``auto``.
         world: name of the world in its SDF.
-        model: name of the model.
 
     Raises:
         InputError: no package of these services is installed.
@@ -187,7 +185,6 @@ class CommandMover:
 
     Args:
         world: name of the world in its SDF.
-        model: name of the model.
 
     Raises:
         InputError: neither ``gz`` nor ``ign`` is on the path.
@@ -287,8 +284,7 @@ class ViewParams:
         float, Spec("a request without an answer is given up", "s", gt=0.0, le=60.0)
     ] = 1.0
     patience_s: Annotated[
-        float,
-        Spec("auto: after so long without one, by command", "s", ge=0.0, le=600.0),
+        float, Spec("auto: after so long without one, by command", "s", ge=0.0, le=600.0)
     ] = 10.0
     odometry_reliable: Annotated[bool, Spec("ask for a reliable odometry")] = True
 

@@ -183,11 +183,6 @@ class MakeOfKeys(Protocol):
 def at_terminal(make: MakeOfKeys, domain: int, namespace: str) -> Iterator[None]:
     """Run a node on this process' terminal while the block runs.
 
-    Args:
-        make: makes it.
-        domain: DDS domain.
-        namespace: of the vehicle.
-
     Raises:
         InputError: there is no terminal.
     """

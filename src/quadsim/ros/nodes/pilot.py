@@ -63,11 +63,7 @@ class PilotParams:
 
 
 class Keypad:
-    """Keys that were pressed a while ago, as sticks and buttons.
-
-    Args:
-        params: how long they last.
-    """
+    """Keys that were pressed a while ago, as sticks and buttons."""
 
     def __init__(self, params: PilotParams) -> None:
         self._params = params

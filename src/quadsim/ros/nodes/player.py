@@ -71,7 +71,6 @@ class InStep:
 
     Args:
         node: who asks; its executor must run in another thread than the one that waits.
-        names: full names of the nodes.
         pace: what is woken by an answer, and ends a wait.
     """
 
@@ -140,8 +139,6 @@ class PlayedTopics:
     """All publishers of a player.
 
     Args:
-        node: whose they are.
-        bag: what is played.
         wanted: patterns of topics; empty: all.
         excluded: patterns of what is left out; ``/clock``: the one of the log times, too.
         left_out: names of nodes whose topics are left out.
@@ -305,10 +302,7 @@ class PlayerNode(QuadsimNode):
     """
 
     def __init__(
-        self,
-        stop: threading.Event | None = None,
-        progress: Progress | None = None,
-        **kwargs: Any,
+        self, stop: threading.Event | None = None, progress: Progress | None = None, **kwargs: Any
     ) -> None:
         self._stack = ExitStack()
         self._thread: threading.Thread | None = None

@@ -83,7 +83,6 @@ class Other:
     """One of a rehearsal's movers, as another vehicle publishes itself.
 
     Args:
-        node: who publishes.
         name: of it; its topic is ``/others/NAME/odom``.
     """
 

@@ -29,12 +29,7 @@ Apply = Callable[[AutopilotParams, AirframeParams], None]
 
 
 def when_of_gain(node: str, name: str) -> str:
-    """When a parameter may change, in words; empty: never.
-
-    Args:
-        node: autopilot or mixer.
-        name: of the parameter.
-    """
+    """When a parameter may change, in words; empty: never."""
     if name in FIXED:
         return ""
     if name.startswith(ELSEWHERE[node]):
@@ -58,10 +53,7 @@ def read_controller(node: Any) -> dict[str, Any]:
         InputError: one of them cannot be read.
     """
     gains, body = _read_files(value_of(node, "config"), value_of(node, "vehicle"))
-    return {
-        **flatten(gains),
-        **{AIRFRAME + name: value for name, value in flatten(body).items()},
-    }
+    return {**flatten(gains), **{AIRFRAME + name: value for name, value in flatten(body).items()}}
 
 
 def declare_controller(node: Any, kind: str) -> tuple[AutopilotParams, AirframeParams]:
@@ -71,7 +63,6 @@ def declare_controller(node: Any, kind: str) -> tuple[AutopilotParams, AirframeP
     of config/vehicles) and ``airframe.*``.
 
     Args:
-        node: the node.
         kind: autopilot or mixer.
     """
     words = "a file of config/{}, or a path"
@@ -89,7 +80,6 @@ def changed_controller(
     """What applies changes of gains and airframe, all of one request or none.
 
     Args:
-        node: the node.
         kind: autopilot or mixer.
         changed: name to value; names of others are ignored.
         turning: whether the motors turn; None: the flight begins anew right after.

@@ -16,11 +16,7 @@ MEANT = ("/clock", "no IMU")
 
 
 def innovations(state: Any) -> dict[str, str | float]:
-    """Last innovation and its normalised square, of each sensor that has been used.
-
-    Args:
-        state: ESKF record.
-    """
+    """Last innovation and its normalised square, of each sensor that has been used."""
     found: dict[str, str | float] = {}
     for sensor, name in enumerate(SENSORS):
         if state.accepted[sensor] + state.rejected[sensor] == 0:
@@ -38,7 +34,6 @@ def judge_estimate(
     """Level and message: all that is wrong, the worst counts.
 
     Args:
-        values: the filter's health.
         waits_for_datum: whether it does.
         trouble: of the IMU's stream, in words.
         frames: wrong ones of late, in words.
@@ -102,7 +97,6 @@ class ImuWatch:
         Args:
             steady_ns: steady clock.
             ros_ns: simulated time; not used without a simulation.
-            received: IMU messages so far.
             newest_ns: stamp of the last of them.
         """
         if not self._began_ns:

@@ -42,7 +42,6 @@ class GuardNeighbours:
     Parameters: ``neighbours.names``, ``neighbours.keep_out_m``, ``neighbours.growth_mps``.
 
     Args:
-        node: of the guard.
         guard: the guard now; another one after time went back.
         now_ns: the watchdogs' clock.
     """

@@ -17,7 +17,6 @@ class OdometrySource:
     """The subscription of the present source; the other one costs nothing.
 
     Args:
-        node: who listens.
         callback: takes the bytes of each odometry.
         reliable: False for a vehicle whose driver publishes best effort.
         seamless: whether the source before is heard until the new one speaks: in lockstep physics

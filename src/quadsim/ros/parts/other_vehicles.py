@@ -50,16 +50,12 @@ class Others:
     :class:`OthersParams`.
 
     Args:
-        node: who listens.
         frame: in which poses must be where nothing else is stated, as of :class:`FrameCheck`.
         now_ns: the clock by which they fall silent.
     """
 
     def __init__(
-        self,
-        node: QuadsimNode,
-        frame: str = "map",
-        now_ns: Callable[[], int] = time.monotonic_ns,
+        self, node: QuadsimNode, frame: str = "map", now_ns: Callable[[], int] = time.monotonic_ns
     ) -> None:
         self.params = declare(node, OthersParams(), "others.")
         self._now_ns = now_ns

@@ -128,7 +128,6 @@ def chosen_topics(bag: Bag, wanted: Collection[str], excluded: Collection[str]) 
     """Topics of a bag that are to be played, by name.
 
     Args:
-        bag: an open bag.
         wanted: patterns; empty: all.
         excluded: patterns of what is left out.
 
@@ -165,7 +164,6 @@ def offer_of(name: str, recorded: str, known: Offer | None, count: int) -> Offer
     latched if one of them is, with the longest queue.
 
     Args:
-        name: of the topic.
         recorded: ``offered_qos_profiles`` as YAML; may be empty.
         known: what this project's table of topics reports, or None.
         count: messages in the bag.
@@ -212,7 +210,6 @@ class Playback:
     """A part of a bag as what is to be published, in order.
 
     Args:
-        bag: an open bag.
         latched: names of what is played, and whether each is latched; empty: ticks of ``/clock``.
         start_ns: log time at which it begins.
         stop_ns: log time before which it ends.

@@ -34,7 +34,6 @@ class PoseInput:
     Parameters: ``pose_type``, ``frames.pose``.
 
     Args:
-        node: who listens.
         use: called with each stamp in ns; ``record`` holds the pose then.
 
     Attributes:

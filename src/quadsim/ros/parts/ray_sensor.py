@@ -22,9 +22,6 @@ class Carrier:
     """Any vehicle, real or simulated, that carries a sensor which sees other vehicles.
 
     Parameters: ``pose_type``, ``level``, ``frames.pose``, ``others.*``.
-
-    Args:
-        node: of the sensor.
     """
 
     def __init__(self, node: SensorNode) -> None:

@@ -67,16 +67,11 @@ class DepthInput:
     Parameters: ``camera.*`` of :class:`CameraMountParams`.
 
     Args:
-        node: who listens.
-        poses: where the vehicle was.
         use: takes the stamp of each image, its scan, and how far that sees.
     """
 
     def __init__(
-        self,
-        node: QuadsimNode,
-        poses: PoseHistory,
-        use: Callable[[int, DepthScan, float], None],
+        self, node: QuadsimNode, poses: PoseHistory, use: Callable[[int, DepthScan, float], None]
     ) -> None:
         self._poses, self._use = poses, use
         self._mount = declare(node, CameraMountParams(), "camera.")
@@ -187,7 +182,6 @@ class ScanInput:
     :data:`MOUNTED_LEVEL_FRAME` of one that is mounted on something level.
 
     Args:
-        node: who listens.
         use: takes each scan.
         within_s: as of :class:`PoseHistory`.
     """

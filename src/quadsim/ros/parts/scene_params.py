@@ -8,14 +8,7 @@ from typing import Any
 from quadsim.base.errors import InputError
 from quadsim.ros.messages.cdr import MessageError
 from quadsim.ros.runtime import topics
-from quadsim.ros.runtime.params import (
-    ON_RESET,
-    current,
-    declare,
-    declare_one,
-    on_reset,
-    value_of,
-)
+from quadsim.ros.runtime.params import ON_RESET, current, declare, declare_one, on_reset, value_of
 from quadsim.world.build import HeightmapParams, make_scene
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.moving_scene import scene_with

@@ -20,9 +20,6 @@ class TimedParameter(Generic[T]):
     What is set in flight replaces what was set before, and its ``at_s`` counts from then.
 
     Args:
-        node: of the parameter.
-        name: of the parameter.
-        doc: what it is for.
         read: what a text states from a time on, s: what happens, and stamps, ns, with what is to be
             reported then, in any order. It raises an InputError for what cannot be.
         apply: takes what happens, or refuses it likewise; without it nothing is set in flight.

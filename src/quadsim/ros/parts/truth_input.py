@@ -8,12 +8,7 @@ from typing import Any
 
 from quadsim.base.records import MAX_ROTORS
 from quadsim.ros.messages.cdr import MessageError, Reader, stamp_of, xyz
-from quadsim.ros.messages.conversion import (
-    OdometryReader,
-    finite,
-    read_accel,
-    unit_quaternion,
-)
+from quadsim.ros.messages.conversion import OdometryReader, finite, read_accel, unit_quaternion
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode
 from quadsim.ros.runtime.frames import FrameCheck
@@ -72,8 +67,6 @@ class TruthInput:
     the newest message counts.
 
     Args:
-        node: whose subscriptions these are.
-        record: KINEMATICS record that is written.
         needs: which of "accel", "motors" and "wind" the sensor feels.
         use: called with each stamp as it is complete.
         reliable: False takes a best-effort odometry too, as real vehicles have.

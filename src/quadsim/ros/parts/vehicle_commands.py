@@ -35,7 +35,6 @@ class VehicleCommands:
 
     Args:
         node: whose they are; one in the vehicle's namespace logs its events.
-        namespace: of the vehicle.
         steered: whether it takes commands and requests.
 
     Attributes:

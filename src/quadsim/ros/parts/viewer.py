@@ -48,7 +48,6 @@ class ViewerNode(Node):
     """Finds vehicles and draws what they say.
 
     Args:
-        picture: to draw in.
         namespaces: of the vehicles; none: all that publish an odometry.
         datum: origin of the world; None takes ``/datum``.
         shown: the viewer, whose end ends this; None without one.

@@ -18,10 +18,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.clock import Clock, JumpThreshold
 from rclpy.clock_type import ClockType
 from rclpy.duration import Duration
-from rclpy.event_handler import (
-    PublisherEventCallbacks,
-    SubscriptionEventCallbacks,
-)
+from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import qos_policy_name_from_kind
@@ -180,16 +177,11 @@ class QuadsimNode(Node):
         """Publisher of a topic.
 
         Args:
-            topic: an entry of the table.
-            name: another name than the table's.
             needed: whether the graph is incomplete while nobody listens.
         """
         full = name or topic.name
         publisher: Any = self.create_publisher(
-            topic.message,
-            full,
-            topic.offered,
-            event_callbacks=self.publisher_events(full),
+            topic.message, full, topic.offered, event_callbacks=self.publisher_events(full)
         )
         if self._handing is not None and topic.handed:
             publisher = self._handing.offer(self.resolve_topic_name(full), publisher)
@@ -213,9 +205,7 @@ class QuadsimNode(Node):
         one that the callback raises a :class:`MessageError` of: counted, and named in the log once.
 
         Args:
-            topic: an entry of the table.
             callback: takes the bytes or the message.
-            name: another name than the table's.
             raw: whether it takes bytes.
             needed: whether the graph is incomplete while nobody publishes.
             reliable: False takes a best-effort publisher too.

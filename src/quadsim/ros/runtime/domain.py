@@ -40,7 +40,6 @@ def clear_left_behind(domain: int, folder: Path = FOLDER) -> int:
 
     Args:
         domain: DDS domain that the caller holds.
-        folder: where shared memory lies.
 
     Returns:
         How many parts were removed.
@@ -125,7 +124,6 @@ def held(domain: int, remedy: str = "ROS_DOMAIN_ID, --domain") -> Iterator[None]
     """Hold a domain; the system lets it go when the process ends, however it ends.
 
     Args:
-        domain: DDS domain.
         remedy: by what another one is chosen here.
 
     Raises:
@@ -200,9 +198,6 @@ def leaving(domain: int) -> Iterator[None]:
 
     A process that leaves while others do can stand still for ever: ``DomainParticipant::
     set_listener`` waits for the callback of a discovery that waits for it (Fast DDS 3.2.2).
-
-    Args:
-        domain: that is left.
     """
     try:
         file = _open(lock_path(domain).with_suffix(".leaving"))

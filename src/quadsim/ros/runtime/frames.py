@@ -37,8 +37,6 @@ class FrameCheck:
 
     Args:
         node: whose log and counts are used.
-        topic: for messages.
-        parameter: that holds the name.
         expected: the name, of this vehicle.
     """
 

@@ -29,7 +29,6 @@ class Listening:
     Args:
         kind: class of the messages.
         callback: takes the bytes of a message.
-        depth: how many may wait.
 
     Attributes:
         subscription: of DDS; None where a node of the same process publishes the topic.
@@ -81,11 +80,7 @@ class Listening:
 
 
 class Handing:
-    """The topics that nodes of one process hand to each other.
-
-    Args:
-        executor: of these nodes.
-    """
+    """The topics that nodes of one process hand to each other."""
 
     def __init__(self, executor: Executor) -> None:
         self.queue: deque[tuple[Listening, bytes]] = deque()
@@ -98,19 +93,13 @@ class Handing:
         self.shared: set[str] = set()
 
     def offer(self, name: str, publisher: Any) -> Publisher:
-        """A publisher that hands over.
-
-        Args:
-            name: full name of the topic.
-            publisher: its publisher on DDS.
-        """
+        """A publisher that hands over."""
         return Publisher(publisher, self._listeners.setdefault(name, []), self)
 
     def listen(self, name: str, listening: Listening, subscribe: Callable[[], None]) -> None:
         """Hear a topic of this process, or else of another.
 
         Args:
-            name: full name of the topic.
             listening: who.
             subscribe: hears it through DDS.
         """
@@ -174,7 +163,6 @@ class Publisher:
     """A publisher on DDS that hands messages to listeners of its own process.
 
     Args:
-        publisher: on DDS.
         listeners: those of this process, as they are at the time.
         handing: works off what they are given.
     """
@@ -205,12 +193,7 @@ _of_contexts: WeakKeyDictionary[Context, Handing] = WeakKeyDictionary()
 
 
 def share_context(context: Context, executor: Executor) -> Handing:
-    """Let the nodes that are made in a context hand over to each other.
-
-    Args:
-        context: of the nodes.
-        executor: that runs them all.
-    """
+    """Let the nodes that are made in a context hand over to each other."""
     handing = _of_contexts[context] = Handing(executor)
     return handing
 

@@ -82,7 +82,6 @@ class Latency:
         """Median, 99th percentile and largest of the last minute in ms, and how many there were.
 
         Args:
-            name: that their names begin with.
             now_ns: as of the other methods.
         """
         while self._times_ns and self._times_ns[0][0] < now_ns - KEPT_S * 1e9:

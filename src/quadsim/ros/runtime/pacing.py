@@ -73,7 +73,6 @@ class Forbearance:
     on without them, as a real vehicle would.
 
     Args:
-        vehicles: how many.
         max_age_ns: a command whose stamp is older than this is waited for; 0 never waits.
         patience_ns: wall time that one silence is waited for.
     """
@@ -111,7 +110,6 @@ class Lockstep:
     later ones do is replaced by the newest older one, and counted.
 
     Args:
-        vehicles: how many.
         delay_ns: from the stamp that a command answers to its effect.
     """
 

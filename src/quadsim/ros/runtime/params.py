@@ -7,11 +7,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar, get_origin
 
-from rcl_interfaces.msg import (
-    FloatingPointRange,
-    IntegerRange,
-    ParameterDescriptor,
-)
+from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.exceptions import (
     InvalidParameterTypeException,
     InvalidParameterValueException,
@@ -53,7 +49,6 @@ def descriptor(leaf: Leaf, when: str = "") -> ParameterDescriptor:
     """What ROS tools show of a parameter, and the range that ROS itself watches.
 
     Args:
-        leaf: the parameter.
         when: when it may be changed in flight, in words; empty: never.
     """
     spec = leaf.spec
@@ -85,7 +80,6 @@ def declare(
     """Declare every parameter of a class on a node and give the class as the node was started.
 
     Args:
-        node: the node.
         defaults: what holds where nothing else is stated (a file's content).
         prefix: goes before the names.
         when: reports of a name when it may be changed in flight, as of :func:`descriptor`.
@@ -118,10 +112,7 @@ def declare_one(node: Any, name: str, default: T, doc: str, when: str = "", **sp
     """Declare one parameter that is in no class.
 
     Args:
-        node: the node.
-        name: of the parameter.
         default: what holds else; it states the type.
-        doc: what it is.
         when: as of :func:`descriptor`.
         spec: unit, range or choices, as of Spec.
 
@@ -157,7 +148,6 @@ def current(node: Any, cls: type[P], prefix: str = "", changed: Mapping[str, Any
     """A class of parameters as a node has them now, but for those that change.
 
     Args:
-        node: the node.
         cls: its class, which was declared.
         prefix: goes before the names.
         changed: full name to value; others are ignored.

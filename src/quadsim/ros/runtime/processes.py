@@ -96,11 +96,6 @@ def _run(title: str, specs: Sequence[NodeSpec], domain: int) -> None:
 class GraphProcess:
     """One process with one or several nodes.
 
-    Args:
-        label: for people.
-        specs: its nodes.
-        domain: DDS domain.
-
     Raises:
         FlightError: the server has ended.
     """
@@ -185,8 +180,6 @@ def child_nodes(
     """Run a process per node while the block runs; the recorder is stopped last.
 
     Args:
-        specs: the nodes.
-        domain: DDS domain.
         stop: set when a process ends early.
 
     Yields:

@@ -36,7 +36,6 @@ class Resets:
     Made at the end of a node's making, when its parameters are declared.
 
     Args:
-        node: the node.
         executable: whose parameters the scenario describes.
         own: reads the node's own file; used where no scenario is given.
         take: checks parameters that change, by name; True with it: at a reset, else in flight. It

@@ -164,7 +164,6 @@ class Turns:
     """Turns of an executor, the last of which ends when an event is set, whatever still waits.
 
     Args:
-        executor: runs nodes.
         stop: the event.
     """
 
@@ -203,8 +202,6 @@ def spin(
     """Make nodes, run them until the event is set, and destroy them in order; then it is set.
 
     Args:
-        makers: each makes one node.
-        context: theirs.
         stop: the event.
         making: set while nodes are made.
 
@@ -251,12 +248,7 @@ def spin(
 def own_node(
     make: Callable[[Context], Watching], domain: int
 ) -> Iterator[tuple[Watching, Callable[[float], None]]]:
-    """A node of a command's own next to a graph, and what turns it for so many seconds.
-
-    Args:
-        make: makes the node.
-        domain: DDS domain.
-    """
+    """A node of a command's own next to a graph, and what turns it for so many seconds."""
     with secured():
         context = new_context(domain)
         executor = make_executor(context)
@@ -281,7 +273,6 @@ def run(
     """Run nodes until SIGINT, SIGTERM or ``stop``.
 
     Args:
-        makers: each makes one node.
         args: ROS arguments.
         domain: DDS domain; None takes ROS_DOMAIN_ID.
         stop: another way to end.

@@ -266,7 +266,6 @@ def published_by(table: Mapping[str, Topic], executables: Collection[str]) -> se
 
     Args:
         table: full name to topic, as of :func:`every_topic`.
-        executables: the nodes.
     """
     wanted = set(executables)
     found = {name for name, topic in table.items() if wanted & set(topic.publishers)}

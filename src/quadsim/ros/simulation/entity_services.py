@@ -126,13 +126,7 @@ def velocities(twist: Any) -> tuple[Vec3, Vec3]:
 
 
 class EntityServices:
-    """Offers them.
-
-    Args:
-        interfaces: that offer services.
-        world: what is simulated.
-        spawned: what was spawned into it.
-    """
+    """Offers them."""
 
     def __init__(self, interfaces: Interfaces, world: SimulatedWorld, spawned: Spawned) -> None:
         self._interfaces, self._world, self._spawned = interfaces, world, spawned

@@ -33,9 +33,6 @@ class RefusedError(InputError):
 class Interfaces:
     """Offers services as ``/sim/...``, and knows which features they make.
 
-    Args:
-        node: whose services these are.
-
     Attributes:
         features: names of constants of SimulatorFeatures.
     """

@@ -33,7 +33,6 @@ class WorldServices:
     """Offers them.
 
     Args:
-        interfaces: that offer services.
         name: of the world that is flown in: a file of worlds, or a path.
     """
 
@@ -98,14 +97,7 @@ class Steppable(Protocol):
 
 
 class SimulationServices:
-    """Offers the services.
-
-    Args:
-        node: whose services these are.
-        simulation: what they act on.
-        world: what is simulated.
-        spawned: what was spawned into it.
-    """
+    """Offers the services."""
 
     def __init__(
         self, node: Any, simulation: Steppable, world: SimulatedWorld, spawned: Spawned
@@ -203,13 +195,10 @@ class SimulatedTime:
     Besides them those of :class:`~quadsim.ros.simulation.simulated_time.SimulationServices`.
 
     Args:
-        node: whose services these are.
         period_ns: length of a step.
         rate: simulated over wall time; 0: not paced.
         paused: whether it begins so.
-        step: makes one step.
         reset: brings the vehicles back to the start; why not, in words.
-        world: what is simulated.
 
     Attributes:
         restarted_ns: steady time at which time last began to go on.

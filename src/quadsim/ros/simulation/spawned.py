@@ -48,12 +48,7 @@ class SimulatedWorld:
 
 
 class Spawned:
-    """The entities by name; whatever changes is in the physics and on ``/obstacles`` at once.
-
-    Args:
-        node: that publishes.
-        world: that they are in.
-    """
+    """The entities by name; whatever changes is in the physics and on ``/obstacles`` at once."""
 
     def __init__(self, node: Any, world: SimulatedWorld) -> None:
         self._node, self._world = node, world

@@ -110,13 +110,7 @@ def spawnable_models() -> tuple[str, ...]:
 
 
 class SpawnServices:
-    """Offers them.
-
-    Args:
-        interfaces: that offer services.
-        world: what is simulated.
-        spawned: what was spawned into it.
-    """
+    """Offers them."""
 
     def __init__(self, interfaces: Interfaces, world: SimulatedWorld, spawned: Spawned) -> None:
         self._interfaces, self._world, self._spawned = interfaces, world, spawned

@@ -153,7 +153,6 @@ def put_status(message: Any, manager: Any, crashed: bool) -> Any:
 
     Args:
         message: a Status.
-        manager: the FlightManager.
         crashed: whether it has struck something.
     """
     battery, locked = manager.battery, manager.commander.locked
@@ -184,9 +183,7 @@ class Crazyswarm:
     """The endpoints of all vehicles.
 
     Args:
-        node: whose endpoints these are.
         robots: names, places and parameters, in the order of the vehicles.
-        scenario: what flies.
 
     Raises:
         InputError: the package of their types is not installed.

@@ -29,9 +29,6 @@ class VehiclesTopic:
     """One topic of all vehicles.
 
     Args:
-        node: whose publishers these are.
-        namespaces: of the vehicles.
-        topic: an entry of the table.
         templates: a message of each vehicle; none: :meth:`begin` gives them.
     """
 
@@ -72,9 +69,6 @@ class SwarmOutputs:
     """Truth, estimates and sensors of all vehicles.
 
     Args:
-        node: whose publishers these are.
-        namespaces: of the vehicles.
-        scenario: what flies.
         level: how much, as of :class:`quadsim.ros.graph.options.SwarmOptions`.
     """
 
@@ -131,7 +125,6 @@ class SwarmOutputs:
         """Publish where vehicles are, and missions want them, of a tick decided, when it is due.
 
         Args:
-            swarm: the vehicles.
             before_ns: their time a tick ago.
             begun_ns: simulated time at which theirs began.
         """

@@ -77,10 +77,7 @@ def test_expressions_that_people_write_are_not(call, text):
     [
         ("<box><size>1 2 3</size></box>", Box((1.0, 2.0, 3.0))),
         ("<sphere><radius>0.5</radius></sphere>", Sphere(0.5)),
-        (
-            "<cylinder><radius>0.5</radius><length>2</length></cylinder>",
-            Cylinder(0.5, 2.0),
-        ),
+        ("<cylinder><radius>0.5</radius><length>2</length></cylinder>", Cylinder(0.5, 2.0)),
     ],
 )
 def test_what_is_spawned_is_in_the_physics_and_told(call, spawn, simulation, geometry, shape):
