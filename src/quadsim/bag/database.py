@@ -1,23 +1,34 @@
-"""SQLite files of a bag, read by rosbags."""
+"""SQLite files of a bag and bags of ROS 1 (version 2.0), read by rosbags."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Collection, Iterator
-from contextlib import closing
+import struct
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing, redirect_stdout
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
+from rosbags import rosbag1, rosbag2
+from rosbags.convert.converter import generate_message_converter
 from rosbags.interfaces import Connection, MessageDefinitionFormat
-from rosbags.rosbag2 import Reader
+from rosbags.serde import SerdeError
+from rosbags.typesys import Stores, TypesysError, get_types_from_msg, get_typestore
 
 from quadsim.bag.repair import BeingRecorded
 from quadsim.bag.storage import BagMessage, Batch, FileFacts, StoredTopic, batched
 from quadsim.base.errors import InputError
+from quadsim.wire.definitions import standard_types
 
 _ENCODINGS = {MessageDefinitionFormat.MSG: "ros2msg", MessageDefinitionFormat.IDL: "ros2idl"}
 #: What SQLite leaves next to a database whose writer was killed.
 _JOURNALS = ("-wal", "-journal")
+#: What damage makes the library raise; decompressing too.
+_UNREADABLE = (rosbag1.ReaderError, SerdeError, TypesysError, ValueError, TypeError, LookupError,
+               AssertionError, RuntimeError, EOFError, OSError, MemoryError,
+               struct.error)  # fmt: skip
 
 
 class SqliteStorage:
@@ -30,7 +41,7 @@ class SqliteStorage:
     def __init__(self, path: Path) -> None:
         self.custom: dict[str, str] = {}
         self._path = path
-        self._reader = Reader(path)
+        self._reader = rosbag2.Reader(path)
         try:
             self._reader.open()
             if any(not (c.topic and c.msgtype) for c in self._reader.connections):
@@ -108,3 +119,88 @@ def apply_journal(path: Path, notes: list[str]) -> None:
     except sqlite3.DatabaseError:
         return  # opening it states what is wrong
     notes.append(f"{path}: not closed by its recorder; what its journal held was put in")
+
+
+class Ros1Storage:
+    """An open bag of ROS 1, its messages as of ROS 2; see :class:`quadsim.bag.storage.BagFile`.
+
+    Args:
+        notes: gets a line for what cannot be read.
+
+    Raises:
+        InputError: it is no bag of ROS 1, or damaged.
+    """
+
+    def __init__(self, path: Path, notes: list[str]) -> None:
+        self.custom: dict[str, str] = {}
+        self._path, self._notes = path, notes
+        try:
+            self._reader = rosbag1.Reader(path)
+            self._reader.open()
+        except _UNREADABLE as error:
+            raise InputError(
+                f"{path}: not a readable bag of ROS 1 ({' '.join(str(error).split())});"
+                " rosbag reindex recovers one that was cut"
+            ) from None
+        self._ways: dict[int, Callable[[bytes], Any]] = {}
+        self._ours = get_typestore(Stores.EMPTY)
+        self._ours.register(dict(standard_types().fielddefs))
+        self._theirs = get_typestore(Stores.ROS1_NOETIC)
+        start_ns = self._reader.start_time if self._reader.message_count else 0
+        self.facts = FileFacts(path.name, [], start_ns, max(start_ns, self._reader.end_time - 1))
+        for connection in self._reader.connections:
+            self._add(connection)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._reader.close()
+
+    def _add(self, connection: Connection) -> None:
+        """Make the way from a connection's messages to those of ROS 2."""
+        kind = connection.msgtype
+        count = len(self._reader.indexes.get(connection.id, ()))
+        try:
+            types = get_types_from_msg(connection.msgdef.data, kind)
+            self._theirs.register(types)
+            known = self._ours.fielddefs
+            self._ours.register({name: each for name, each in types.items() if name not in known})
+            text = ""
+            if kind not in standard_types().fielddefs:
+                text = self._ours.generate_msgdef(kind, ros_version=2)[0]
+            with redirect_stdout(StringIO()):
+                self._ways[connection.id] = generate_message_converter(
+                    self._theirs, self._ours, kind, kind, {}, src_is2=False, dst_is2=True
+                )
+        except _UNREADABLE as error:
+            self._notes.append(
+                f"{self._path}: {connection.topic}: {count} messages of {kind} left out ({error})"
+            )
+            return
+        encoding = "ros2msg" if text else ""
+        self.facts.topics.append(StoredTopic(connection.topic, kind, count, encoding, text))
+
+    def batches(self, wanted: Collection[str], start_ns: int) -> Iterator[Batch]:
+        """Messages of some topics from a log time on, in its order.
+
+        Raises:
+            InputError: the bag is damaged.
+        """
+        return batched(self._messages(wanted, start_ns))
+
+    def _messages(self, wanted: Collection[str], start_ns: int) -> Iterator[BagMessage]:
+        chosen = [c for c in self._reader.connections if c.topic in wanted and c.id in self._ways]
+        if not chosen:
+            return
+        bad = 0
+        try:
+            for connection, log_ns, payload in self._reader.messages(chosen, start=start_ns):
+                try:
+                    message = bytes(self._ways[connection.id](payload))
+                except _UNREADABLE:
+                    bad += 1
+                    continue
+                yield BagMessage(connection.topic, connection.msgtype, log_ns, message)
+        except _UNREADABLE as error:
+            self._notes.append(f"{self._path}: damaged; read as far as it goes ({error})")
+        if bad:
+            self._notes.append(f"{self._path}: {bad} messages do not fit their type: left out")

@@ -15,8 +15,7 @@ from quadsim.analysis.report.figures import BLIND, REFERENCE, TRUTH, WAYPOINTS, 
 from quadsim.base.parameters import Vec3
 from quadsim.firmware.fly import FirmwareChoice
 from quadsim.geometry.rotation import yaw_of
-from quadsim.hil.rehearsal.fleet_flight import FleetFlight
-from quadsim.hil.rehearsal.flight import TRACK, Outcome, RehearsalFlight
+from quadsim.hil.rehearsal.flight import TRACK, FleetFlight, Outcome, RehearsalFlight
 from quadsim.hil.rehearsal.parameters import PassParams
 from quadsim.hil.rehearsal.rehearsal import load_rehearsal
 from quadsim.lab.campaign.batch import Progress

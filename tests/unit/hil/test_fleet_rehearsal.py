@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from quadsim.base.errors import InputError
-from quadsim.hil.rehearsal.fleet_flight import FleetFlight
+from quadsim.hil.rehearsal.flight import FleetFlight
 from quadsim.hil.rehearsal.hil_side import HilSide, OtherVehicle, VirtualLidar
 from quadsim.hil.rehearsal.rehearsal import load_rehearsal, refuse_on_dds
 from quadsim.hil.rehearsal.stand_in import Telemetry

@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from quadsim.hil.guard.moving_obstacles import least_gaps, ways_out
-from quadsim.hil.guard.sight import Path
+from quadsim.hil.guard.sight import Path, least_gaps, ways_out
 
 HORIZON_S = 4.0
 

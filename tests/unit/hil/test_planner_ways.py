@@ -17,8 +17,8 @@ from quadsim.hil.planner.following import (
     sampled,
     speeds_along,
 )
+from quadsim.hil.planner.occupancy import TimesToGoal
 from quadsim.hil.planner.parameters import BESIDE_S, LEAST_MPS, SpeedParams
-from quadsim.hil.planner.search import TimesToGoal
 
 PARAMS = SpeedParams()
 

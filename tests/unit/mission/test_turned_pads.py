@@ -17,8 +17,8 @@ from quadsim.base.records import (
     SETPOINT,
 )
 from quadsim.geometry.rotation import wrap, yaw_of
+from quadsim.mission.flight.commands import LOST_RAD, MOST_S, PERIOD_S, TILT_RAD
 from quadsim.mission.flight.flight import ERROR, OK, WARN, FlightManager
-from quadsim.mission.flight.swaying import LOST_RAD, MOST_S, PERIOD_S, TILT_RAD
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.scenario import load_scenario
 

@@ -24,10 +24,9 @@ from quadsim.hil.guard.emergency import LAND_SINK_MPS
 from quadsim.hil.guard.faults import MOTION_ANGLE_RAD, SETTLED_S, Fault, Watched
 from quadsim.hil.guard.frames import Means, MotionAlignment, turned_words
 from quadsim.hil.guard.law import BRAKE_SHARE, ZERO, Moment, Safe, entered, limited, safe_command
-from quadsim.hil.guard.output import STATES, GuardEvent, GuardOutput
+from quadsim.hil.guard.output import STATES, GuardEvent, GuardOutput, SentCommands
 from quadsim.hil.guard.parameters import FASTEST_MPS, GuardParams
 from quadsim.hil.guard.pose import AcceptedPose, refused_pose
-from quadsim.hil.guard.sent import SentCommands
 from quadsim.hil.guard.setpoints import SetpointWatch, ThrustSetpoint, refused_setpoint
 from quadsim.hil.guard.sight import Shape
 

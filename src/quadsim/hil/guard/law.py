@@ -21,9 +21,8 @@ from quadsim.control.avoidance import (
     stop_point,
     velocity_of,
 )
-from quadsim.hil.guard.moving_obstacles import BETTER_M, PASSING_M, least_gaps, ways_out
 from quadsim.hil.guard.parameters import BEYOND_M, GuardParams, LimitParams
-from quadsim.hil.guard.sight import Path, Sight
+from quadsim.hil.guard.sight import BETTER_M, PASSING_M, Path, Sight, least_gaps, ways_out
 
 #: Turn of requests towards another vehicle, deg.
 RIGHT_DEG = 30.0

@@ -11,9 +11,8 @@ from scipy import ndimage
 
 from quadsim.base.parameters import Vec3
 from quadsim.hil.planner.following import Way, nearest_on, rounded, sampled, speeds_along
-from quadsim.hil.planner.occupancy import HALF_BAND_M, OccupancyMap, disc
+from quadsim.hil.planner.occupancy import HALF_BAND_M, OccupancyMap, TimesToGoal, disc
 from quadsim.hil.planner.parameters import BESIDE_S, LEAST_MPS, PASSING_RADIUS_M, PlannerParams
-from quadsim.hil.planner.search import TimesToGoal
 from quadsim.world.scene.movers import MovingShape
 
 #: Time through what was not seen yet, of that through free air.

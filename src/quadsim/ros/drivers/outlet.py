@@ -1,14 +1,21 @@
-"""A driver's topic that something goes out to, and who else is there."""
+"""A driver's topic that something goes out to, who else is there, and what a device lends it."""
 
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from quadsim.drivers.loans import DriverLoan
+from quadsim.base.errors import InputError
+from quadsim.drivers.driver import Driver
+from quadsim.drivers.loans import LENT, DriverLoan, lent_as
 from quadsim.drivers.outward import DriverCommand, DriverRelay
-from quadsim.ros.runtime import qos
+from quadsim.ros.drivers.services import set_fields
+from quadsim.ros.messages.cdr import Reader, stamp_of
+from quadsim.ros.runtime import qos, topics
 from quadsim.ros.runtime.base import QuadsimNode
+from quadsim.ros.runtime.packages import is_installed, lost
 from quadsim.ros.runtime.topics import full_name, message_class
 
 Said = TypeVar("Said", DriverCommand, DriverRelay, DriverLoan)
@@ -86,3 +93,49 @@ def publishers_of(node: QuadsimNode, name: str) -> list[str]:
         full_name(info.node_namespace, info.node_name)
         for info in node.get_publishers_info_by_topic(name)
     ]
+
+
+class Lender:
+    """Sends each message of one of our topics to the first driver that takes it.
+
+    Args:
+        ours: a key of :data:`quadsim.drivers.loans.LENT`.
+        full: full name of a driver's topic.
+
+    Attributes:
+        sent: how many went out.
+
+    Raises:
+        InputError: no driver takes it here.
+    """
+
+    def __init__(
+        self,
+        node: QuadsimNode,
+        drivers: Sequence[Driver],
+        ours: str,
+        full: Callable[[Driver, str], str],
+    ) -> None:
+        takers = [(d, loan) for d in drivers for loan in d.loans if loan.ours == ours]
+        usable = [(driver, loan) for driver, loan in takers if is_installed(loan.type)]
+        if not usable:
+            why = "; ".join(lost([(ours, loan.type) for _, loan in takers]))
+            raise InputError(
+                f"lend: {ours}: {why or 'no driver file of the chain has it in loans'}"
+            )
+        driver, self._said = usable[0]
+        self._outlet = Outlet(node, self._said, full(driver, self._said.name))
+        self._reader, self.ours, self.sent = Reader(LENT[ours]), ours, 0
+        node.listen(topics.SENSORS[ours], self._take)
+
+    def _take(self, payload: bytes) -> None:
+        numbers, now_ns = self._reader.read(payload), time.time_ns()
+        set_fields(
+            self._outlet.message, lent_as(self._said, numbers, stamp_of(payload) or now_ns, now_ns)
+        )
+        self._outlet.publish()
+        self.sent += 1
+
+    def look(self) -> str:
+        """What is wrong with who listens and who else publishes; empty: nothing."""
+        return self._outlet.look()

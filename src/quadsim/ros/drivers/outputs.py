@@ -34,8 +34,7 @@ from quadsim.drivers.outward import (
 )
 from quadsim.hil.guard.gate import CommandGateParams, Gate
 from quadsim.hil.guard.pose import refused_pose
-from quadsim.ros.drivers.lender import Lender
-from quadsim.ros.drivers.outlet import Outlet, publishers_of
+from quadsim.ros.drivers.outlet import Lender, Outlet, publishers_of
 from quadsim.ros.drivers.services import Services, set_fields
 from quadsim.ros.messages.cdr import MessageError, stamp_ns_of, stamp_of
 from quadsim.ros.messages.setpoint_messages import READERS

@@ -13,8 +13,7 @@ from transforms3d.euler import euler2mat, euler2quat
 from transforms3d.quaternions import mat2quat, quat2mat
 
 from quadsim.bag.log import read_log
-from quadsim.bag.logs.formats import format_of
-from quadsim.bag.reading import open_bag
+from quadsim.bag.reading import format_of, open_bag
 from quadsim.base.errors import InputError
 from quadsim.cli import main
 

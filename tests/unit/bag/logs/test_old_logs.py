@@ -12,8 +12,7 @@ from firmware_logs import STAMPS_US, DataFlashWriter, UlogWriter
 
 from quadsim.bag.heard import heard_of
 from quadsim.bag.log import read_log
-from quadsim.bag.logs.formats import format_of
-from quadsim.bag.reading import open_bag
+from quadsim.bag.reading import format_of, open_bag
 from quadsim.bag.unread import unread_notes
 from quadsim.base.errors import InputError
 from quadsim.cli.main import main

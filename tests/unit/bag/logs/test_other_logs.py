@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import io
 
-from quadsim.bag.logs.formats import format_of
-from quadsim.bag.reading import open_bag
+from quadsim.bag.reading import format_of, open_bag
 from quadsim.base.errors import InputError
 
 HEAD = (
