@@ -253,12 +253,11 @@ def test_two_vehicles_in_one_graph_pass_each_other(bench, tmp_path):
     guard = tmp_path / "slow.yaml"
     guard.write_text(SLOW)
     specs = HilLaunch(
-        drivers="stand_in", vehicles=2, driver_namespace="/a,/b", guard=str(guard), planner="",
-        lidar="", record="false",
-    ).describe()  # fmt: skip
+        drivers="stand_in", vehicles=2, guard=str(guard), planner="", lidar="", record="false"
+    ).describe()
     crafts = {
-        "quad1": Craft(bench, "/quad1", "/a", (-4.0, 0.0, 1.5), (4.0, 0.0, 1.5)),
-        "quad2": Craft(bench, "/quad2", "/b", (4.0, 0.0, 1.5), (-4.0, 0.0, 1.5)),
+        "quad1": Craft(bench, "/quad1", "/quad1", (-4.0, 0.0, 1.5), (4.0, 0.0, 1.5)),
+        "quad2": Craft(bench, "/quad2", "/quad2", (4.0, 0.0, 1.5), (-4.0, 0.0, 1.5)),
     }
     hall = Hall(bench, specs, crafts)
     hall.enable()

@@ -79,7 +79,6 @@ LATER = {
         "firmware_parameters",
         "vehicles",
         "fleet",
-        "origins",
         "setpoints",
         "lent",
         "depth_camera",

@@ -309,52 +309,7 @@ def test_a_vehicle_alone_has_its_own_button_and_no_neighbours():
     assert "origin_W_m" not in nodes["driver"].parameters
 
 
-def test_drivers_may_have_namespaces_guards_and_maps_of_their_own(tmp_path):
-    (tmp_path / "wide.yaml").write_text("vehicle: {radius_m: 0.7, measured_on: a flight}\n")
-    specs = described(
-        drivers="mavros", vehicles="2", driver_namespace="/uav7, /uav9", origins="0,0,0, 3,-1,0",
-        guard=f"{MEASURED},{tmp_path / 'wide.yaml'}", record="/tmp/it",
-    )  # fmt: skip
-    first, second = of_vehicle(specs, "/quad1"), of_vehicle(specs, "/quad2")
-    assert heard(first["guard"], "odometry/filtered") == "/uav7/mavros/local_position/odom"
-    # its driver shifts it, so that it is heard behind that
-    assert heard(second["guard"], "odometry/filtered") == "odometry/autopilot"
-    assert second["driver"].parameters["origin_W_m"] == [3.0, -1.0, 0.0]
-    assert "odometry/autopilot" in second["driver"].parameters["topics"].split()
-    assert second["monitor"].parameters["pose"].startswith("/uav9/")
-    assert first["guard"].parameters["neighbours.keep_out_m"] == pytest.approx([0.8])
-    recorder = specs[-1].parameters
-    assert recorder["count"] == 2
-    assert (
-        "/uav9/mavros/setpoint_velocity/cmd_vel geometry_msgs/msg/TwistStamped" in recorder["also"]
-    )
-
-
 OWN = ["driver", "lidar", "planner", "guard", "monitor"]
-MIXED = "cf1=crazyswarm2,uav2=mocap,mavros"
-
-
-def test_each_vehicle_may_have_drivers_of_its_own():
-    specs = described(drivers=MIXED, pose="external/pose_stamped", record="/tmp/it")
-    assert [spec.namespace for spec in specs] == ["/cf1"] * 5 + ["/uav2"] * 5 + ["/"]
-    first, second = of_vehicle(specs, "/cf1"), of_vehicle(specs, "/uav2")
-    assert list(first) == list(second) == OWN
-    assert (first["driver"].parameters["drivers"], second["driver"].parameters["drivers"]) == (
-        "crazyswarm2",
-        "mocap,mavros",
-    )
-    assert first["driver"].parameters["driver_namespace"] == "/cf1"
-    setpoint = first["monitor"].parameters["setpoint"]
-    assert setpoint == "/cf1/cmd_velocity_world crazyflie_interfaces/msg/VelocityWorld"
-    assert first["guard"].parameters["neighbours.names"] == ["uav2"]
-    recorder = specs[-1].parameters
-    assert recorder["namespaces"] == ["/cf1", "/uav2"]
-    assert json.loads(recorder["metadata"])["drivers"] == MIXED
-    assert (
-        "/uav2/mavros/setpoint_velocity/cmd_vel geometry_msgs/msg/TwistStamped"
-        in (recorder["also"])
-    )
-
 
 FLEET = """vehicles:
   - {name: cf1, drivers: crazyswarm2, driver_namespace: /cf231, pose_frame: world, guard: SMALL}
@@ -376,9 +331,19 @@ def fleet(tmp_path):
 
 
 def test_a_file_says_of_each_vehicle_what_it_is(fleet):
-    specs = described(fleet=str(fleet))
+    specs = described(fleet=str(fleet), record="/tmp/it")
     first, second = of_vehicle(specs, "/cf1"), of_vehicle(specs, "/uav2")
+    assert [spec.namespace for spec in specs] == ["/cf1"] * 5 + ["/uav2"] * 6 + ["/"]
     assert list(second) == [*OWN, "description"]
+    setpoint = first["monitor"].parameters["setpoint"]
+    assert setpoint == "/cf231/cmd_velocity_world crazyflie_interfaces/msg/VelocityWorld"
+    # its driver shifts the pose, so that it is heard behind that
+    assert heard(second["guard"], "odometry/filtered") == "odometry/autopilot"
+    assert "odometry/autopilot" in second["driver"].parameters["topics"].split()
+    recorder = specs[-1].parameters
+    assert recorder["namespaces"] == ["/cf1", "/uav2"]
+    told = "/uav2/mavros/setpoint_velocity/cmd_vel geometry_msgs/msg/TwistStamped"
+    assert told in recorder["also"]
     assert first["driver"].parameters["driver_namespace"] == "/cf231"
     assert first["guard"].parameters["frames.pose"] == "world"
     assert second["guard"].parameters["frames.pose"] == "map"
@@ -391,6 +356,25 @@ def test_a_file_says_of_each_vehicle_what_it_is(fleet):
     (theirs,) = first["guard"].parameters["neighbours.growth_mps"]
     (slower,) = second["guard"].parameters["neighbours.growth_mps"]
     assert slower < 0.5 * theirs
+
+
+@pytest.mark.parametrize(
+    ("vehicles", "words"),
+    [
+        ("[]", "vehicles: none; allowed: one or more"),
+        ("[{name: 2a, drivers: mavros}]", "name: '2a'; allowed: letters, digits and _"),
+        ("[{name: a, drivers: mavros}, {name: a, drivers: px4}]", "'a' is there twice"),
+        ("[{name: a, drivers: crazyswarm2, origin_W_m: [1, 0, 0]}]", "give no odometry/autopilot"),
+        (
+            "[{name: a, drivers: mavros, driver_namespace: /b}, {name: b, drivers: mavros}]",
+            "is of more than one; give each a driver_namespace",
+        ),
+    ],
+)
+def test_a_file_of_vehicles_that_do_not_fit_is_refused(tmp_path, vehicles, words):
+    (tmp_path / "fleet.yaml").write_text(f"vehicles: {vehicles}\n")
+    with pytest.raises(InputError, match=words):
+        described(fleet=str(tmp_path / "fleet.yaml"))
 
 
 def test_lidar_and_planner_know_the_other_vehicles_by_their_poses(fleet):
@@ -427,15 +411,7 @@ def test_neighbours_come_after_the_others_that_are_given():
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"driver_namespace": "/a"}, "driver_namespace: 1 given; allowed: 2, for 2 vehicles"),
-        ({"driver_namespace": "/a,/a"}, "is of more than one; give each a driver_namespace"),
-        ({"origins": "1,2,3"}, "origins: 3 given; allowed: 6"),
-        ({"drivers": "mocap,crazyswarm2", "origins": "0,0,0,1,0,0"}, "give no odometry/autopilot"),
-        ({"guard": f"{MEASURED},{MEASURED},{MEASURED}"}, "guard: 3 files; allowed: 1, or one each"),
-        ({"drivers": "a=mavros,a=mavros"}, "drivers: 'a' is there twice"),
-        ({"drivers": "mavros,a=mavros"}, "drivers: .*: 'mavros' is nobody's; allowed: NAME="),
-        ({"drivers": "2=mavros"}, "drivers: '2'; allowed: letters, digits and _"),
-        ({"drivers": "a=mavros,b=mavros,c=mavros"}, "vehicles: 2; drivers are of 3 by name"),
+        ({"driver_namespace": "/a"}, "driver_namespace: /a of 2 vehicles; allowed: of one, or in"),
         ({"fleet": "none.yaml"}, "drivers: with fleet:=none.yaml; allowed: in that file, of each"),
         ({"drivers": "", "vehicles": "1", "fleet": "none.yaml"}, "fleet: none.yaml: no such file"),
         ({"drivers": "", "vehicles": "1", "structure": "sil", "fleet": "x"}, "fleet: 'x' with"),

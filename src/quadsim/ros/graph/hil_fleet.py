@@ -1,7 +1,7 @@
 """The vehicles of the graph ``hil``, each with drivers, guard, planner and place of its own.
 
-Launch arguments name them (``drivers:=cf1=crazyswarm2,uav2=mocap,mavros``), or a file does
-(``fleet:=FILE``), whose keys are those arguments for one vehicle.
+Launch arguments say what all are (``drivers:=mocap,mavros vehicles:=3``), or a file says what each
+is (``fleet:=FILE``), whose keys are those arguments for one vehicle.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ VEHICLE, STAND_IN = "/quad", "/stand_in"
 #: A vehicle's name is one of ROS.
 _NAME = re.compile(r"[A-Za-z]\w*")
 #: Arguments that a fleet's file states of each vehicle, and their defaults.
-_OF_FILE = {"drivers": "", "driver_namespace": "/", "origins": (), "vehicles": 1}
+_OF_FILE = {"drivers": "", "driver_namespace": "/", "vehicles": 1}
+#: Where the vehicle's own map begins in ours, if nothing else is said, m.
+_HERE: Vec3 = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -39,11 +41,7 @@ class FleetMemberParams:
     driver_namespace: Annotated[
         str, Spec("what stands before the drivers' topics; not given: /NAME")
     ] = ""
-    origin_W_m: Annotated[Vec3, Spec("of its own map in ours", "m", ge=-1e5, le=1e5)] = (
-        0.0,
-        0.0,
-        0.0,
-    )
+    origin_W_m: Annotated[Vec3, Spec("of its own map in ours", "m", ge=-1e5, le=1e5)] = _HERE
     pose: Annotated[str, Spec("our topic of its pose")] = ""
     pose_frame: Annotated[str, Spec("the frame that its poses name")] = ""
     relay: Annotated[bool, Spec("the pose goes into the vehicle's own estimator too")] = False
@@ -108,7 +106,7 @@ def hil_members(options: HilOptions) -> list[HilMember]:
 
 
 #: Namespace, arguments, and where its own map begins, of one vehicle.
-_Said = tuple[str, HilOptions, tuple[float, ...]]
+_Said = tuple[str, HilOptions, Vec3]
 
 
 def _said(options: HilOptions) -> list[_Said]:
@@ -125,7 +123,7 @@ def _said(options: HilOptions) -> list[_Said]:
                 " none and one, or structure hil"
             )
         own = replace(options, drivers="stand_in", driver_namespace=STAND_IN)
-        return [(VEHICLE, own, (0.0, 0.0, 0.0))]
+        return [(VEHICLE, own, _HERE)]
     return _of_file(options) if options.fleet else _of_arguments(options)
 
 
@@ -140,8 +138,15 @@ def _of_file(options: HilOptions) -> list[_Said]:
     fleet = load(FleetParams, path).vehicles
     if not fleet:
         raise InputError(f"{path}: vehicles: none; allowed: one or more")
-    names = [_checked(each.name, f"{path}: vehicles: name") for each in fleet]
-    _refuse_twice(names, f"{path}: vehicles")
+    for each in fleet:
+        if not _NAME.fullmatch(each.name):
+            raise InputError(
+                f"{path}: vehicles: name: {each.name!r}; allowed: letters, digits and _, a letter"
+                " first"
+            )
+    names = [f"/{each.name}" for each in fleet]
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        raise InputError(f"{path}: vehicles: {twice.strip('/')!r} is there twice; allowed: once")
     return [
         (name, each.options(options), each.origin_W_m)
         for name, each in zip(names, fleet, strict=True)
@@ -149,89 +154,27 @@ def _of_file(options: HilOptions) -> list[_Said]:
 
 
 def _of_arguments(options: HilOptions) -> list[_Said]:
-    """The vehicles of the launch arguments."""
-    chains = _chains(options)
-    names, count = list(chains), len(chains)
-    places = (options.driver_namespace or "/").split(",")
-    if places == ["/"] and names != [VEHICLE]:
-        places = names
-    origins = options.origins or (0.0,) * 3 * count
-    for what, found, needed in (
-        ("driver_namespace", len(places), count),
-        ("origins", len(origins), 3 * count),
-    ):
-        if found != needed:
-            raise InputError(f"{what}: {found} given; allowed: {needed}, for {count} vehicles")
-    own: dict[str, Any] = {key: _each(options, key, count) for key in ("guard", "pose", "vehicle")}
-    return [
-        (
-            name,
-            replace(
-                options,
-                drivers=chains[name],
-                driver_namespace=places[k].strip() or "/",
-                **{key: texts[k] for key, texts in own.items()},
-            ),
-            origins[3 * k : 3 * k + 3],
-        )
-        for k, name in enumerate(names)
-    ]
-
-
-def _chains(options: HilOptions) -> dict[str, str]:
-    """Drivers by namespace: ``CHAIN`` for all, or ``NAME=CHAIN,NAME=CHAIN``.
-
-    A part without a name goes on with the chain before it.
-    """
-    text = options.drivers
-    if not text:
+    """The vehicles of the launch arguments: one, or several alike."""
+    if not options.drivers:
         raise InputError(
             f"drivers: none with structure {options.structure}; give those of the vehicle, such as"
             " mavros or px4,mocap"
         )
-    if "=" not in text:
-        return dict.fromkeys(vehicle_namespaces(options.vehicles), text)
-    named = [part.rpartition("=") for part in text.split(",")]
-    if not named[0][1]:
-        raise InputError(f"drivers: {text!r}: {named[0][2]!r} is nobody's; allowed: NAME=DRIVERS")
-    names = [_checked(name.strip(), "drivers") for name, equals, _ in named if equals]
-    _refuse_twice(names, "drivers")
-    if options.vehicles not in (1, len(names)):
-        raise InputError(f"vehicles: {options.vehicles}; drivers are of {len(names)} by name")
-    chains: dict[str, str] = {}
-    left = iter(names)
-    for _, equals, chain in named:
-        if equals:
-            last = next(left)
-            chains[last] = chain.strip()
-        else:
-            chains[last] += f",{chain.strip()}"
-    return chains
+    namespace = options.driver_namespace or "/"
+    if options.vehicles == 1:
+        return [(VEHICLE, replace(options, driver_namespace=namespace), _HERE)]
+    if namespace != "/":
+        raise InputError(
+            f"driver_namespace: {namespace} of {options.vehicles} vehicles; allowed: of one, or in"
+            " the file of fleet:=, of each"
+        )
+    return [
+        (name, replace(options, driver_namespace=name), _HERE)
+        for name in vehicle_namespaces(options.vehicles)
+    ]
 
 
-def _checked(name: str, where: str) -> str:
-    """The namespace of a vehicle's name."""
-    if not _NAME.fullmatch(name):
-        raise InputError(f"{where}: {name!r}; allowed: letters, digits and _, a letter first")
-    return f"/{name}"
-
-
-def _refuse_twice(names: list[str], where: str) -> None:
-    twice = next((name for name in names if names.count(name) > 1), "")
-    if twice:
-        raise InputError(f"{where}: {twice.strip('/')!r} is there twice; allowed: once")
-
-
-def _each(options: HilOptions, key: str, count: int) -> list[str]:
-    """Texts of an argument, one for all or one each, with commas."""
-    texts = [text.strip() for text in getattr(options, key).split(",")]
-    if len(texts) not in (1, count):
-        what = "files" if key in ("guard", "vehicle") else "topics"
-        raise InputError(f"{key}: {len(texts)} {what}; allowed: 1, or one each of {count} vehicles")
-    return texts * count if len(texts) == 1 else texts
-
-
-def _member(name: str, own: HilOptions, origin_W: tuple[float, ...]) -> HilMember:
+def _member(name: str, own: HilOptions, origin_W: Vec3) -> HilMember:
     """One vehicle with its files read."""
     vehicle = hil_vehicle(name, own.drivers, own.driver_namespace, own.pose, origin_W)
     for kind in own.setpoints:

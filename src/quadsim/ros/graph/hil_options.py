@@ -24,8 +24,7 @@ class HilOptions:
     structure: str = option("hil", "what is real", choices=("basic", "sil", "hil", "target"))
     drivers: str = option(
         "",
-        "of the vehicle: files of config/drivers, with commas; of several vehicles one chain for"
-        " all, or NAME=CHAIN,NAME=CHAIN; needed in hil, target",
+        "of the vehicle: files of config/drivers, with commas; needed in hil, target",
     )
     fleet: str = option(
         "",
@@ -35,20 +34,10 @@ class HilOptions:
     vehicles: int = option(1, "hil, target: /quad1, /quad2, ...", ge=1, le=50)
     driver_namespace: str = option(
         "/",
-        "what stands before the drivers' topics: /uav1; of several one each",
+        "what stands before the drivers' topics: /uav1",
         unset="/; of several /quad1, ..., or /NAME",
     )
-    origins: tuple[float, ...] = option(
-        (),
-        "of each vehicle's own map in ours: x,y,z of one after the other",
-        "m",
-        unset="all have one map",
-    )
-    pose: str = option(
-        "",
-        "our topic of its pose; of several one for all or one each, with commas",
-        unset="the first that the drivers give",
-    )
+    pose: str = option("", "our topic of its pose", unset="the first that the drivers give")
     relay: bool = option(False, "the pose goes into the vehicle's own estimator too")
     setpoints: tuple[str, ...] = option(
         (),
@@ -92,15 +81,11 @@ class HilOptions:
     )
     guard: str = option(
         "default",
-        "a file of config/guards, or a path; hil, target: one with the vehicle's own brakes; of"
-        " several vehicles one for all or one each, with commas",
+        "a file of config/guards, or a path; hil, target: one with the vehicle's own brakes",
     )
     planner: str = option("default", "a file of config/planners, or a path", unset="none of ours")
     vehicle: str = option(
-        "",
-        "for robot_description: a file of config/vehicles, or a path; of several one for all or"
-        " one each, with commas",
-        unset="none",
+        "", "for robot_description: a file of config/vehicles, or a path", unset="none"
     )
     dead_man_button: int = option(
         -1, "which of joy's buttons; -1: the topic dead_man (Bool) instead"

@@ -165,7 +165,7 @@ def hil_vehicle(
     if not vehicle.setpoint:
         raise InputError(f"drivers: {chain}: none of them takes {COMMAND}")
     if any(origin_W) and not drivers.gives(AUTOPILOT):
-        raise InputError(f"origins: drivers {chain} give no {AUTOPILOT}, whose map they are of")
+        raise InputError(f"origin_W_m: drivers {chain} give no {AUTOPILOT}, whose map they are of")
     return vehicle
 
 
