@@ -108,11 +108,7 @@ class McapStorage:
         self._file.close()
 
     def _read_summary(self) -> None:
-        """Topics and chunks from the file's end.
-
-        Raises:
-            ValueError: it has not got them all.
-        """
+        """Topics and chunks from the file's end."""
         size = self._file.seek(-_FOOTER.size, 2) + _FOOTER.size
         _, _, start, _, checksum, _ = _FOOTER.unpack(self._file.read(_FOOTER.size))
         self._file.seek(start)

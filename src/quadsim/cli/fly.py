@@ -203,11 +203,7 @@ def fly(options: FlyOptions) -> int:
 
 
 def _described(options: FlyOptions, folder: Path) -> tuple[Scenario, list[NodeSpec]]:
-    """The scenario and its graph.
-
-    Raises:
-        InputError: something of it cannot be used, or does not go together.
-    """
+    """The scenario and its graph."""
     from quadsim.analysis.criteria import check_signals
     from quadsim.bag.writer import need_room
     from quadsim.control.joystick import load_joystick

@@ -123,11 +123,7 @@ def rehearse(options: RehearseOptions) -> int:
 
 
 def _firmware(options: RehearseOptions) -> FirmwareChoice | None:
-    """What flies the stand-in; None: our autopilot.
-
-    Raises:
-        InputError: a rate that nothing would keep.
-    """
+    """What flies the stand-in; None: our autopilot."""
     firmware = options.firmware.choice
     if options.rate != 1.0 and (firmware is None or options.dds):
         raise InputError("--rate: only with --firmware, and not with --dds, which is in real time")

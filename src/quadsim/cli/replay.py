@@ -306,9 +306,6 @@ def _publish(options: ReplayCommandOptions) -> int:
     Returns:
         Exit status: 0 all was played, 1 a live node died or the record is not complete, 130
         interrupted.
-
-    Raises:
-        InputError: what is asked for cannot be done; one line.
     """
     (bag,), asked, output = options.bags, options.publish, options.output
     if asked.record is not None and asked.record.exists():

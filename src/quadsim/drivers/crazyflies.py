@@ -114,11 +114,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _firmware_params(level: Mapping[Any, Any], where: str) -> Iterator[tuple[str, int | float]]:
-    """Names and values of one level of the file.
-
-    Raises:
-        InputError: one is no number.
-    """
+    """Names and values of one level of the file."""
     where = f"{where}: firmware_params"
     for group, values in _mapping(level.get("firmware_params") or {}, where).items():
         for name, value in _mapping(values, f"{where}: {shown(group)}").items():

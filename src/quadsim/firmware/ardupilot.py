@@ -190,11 +190,7 @@ class ArduPilot:
         self._servos.write(line)
 
     def _receive(self, timeout_s: float) -> Sequence[float]:
-        """The throttles of the next frame.
-
-        Raises:
-            FlightError: it states nothing for so long, or not what is known.
-        """
+        """The throttles of the next frame."""
         until_s = time.monotonic() + timeout_s
         where = f"udp {self._servos.port}"
         while True:

@@ -56,11 +56,7 @@ class ByteStream(Protocol):
 
 
 def _bound(kind: socket.SocketKind, host: str, port: int) -> socket.socket:
-    """A socket on a port of this machine.
-
-    Raises:
-        InputError: somebody has the port.
-    """
+    """A socket on a port of this machine."""
     made = socket.socket(socket.AF_INET, kind)
     if kind == socket.SOCK_STREAM:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -28,11 +28,7 @@ _LONGEST_S = 60.0
 
 
 def _content(path: Path) -> dict[str, NDArray[Any]]:
-    """Matrices of a file by their names; behind a question mark the shapes of what is none.
-
-    Raises:
-        InputError: it cannot be read.
-    """
+    """Matrices of a file by their names; behind a question mark the shapes of what is none."""
     with TemporaryDirectory(prefix="quadsim-mat-") as folder:
         target = Path(folder) / "content.npz"
         call = [sys.executable, "-I", "-c", _READER, str(path), str(target)]

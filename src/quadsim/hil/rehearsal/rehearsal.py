@@ -171,11 +171,7 @@ def _vehicle(
 def _of_member(
     params: RehearsalParams, seed: int, member: int, firmware: FirmwareChoice | None, path: Path
 ) -> tuple[RehearsalParams, int]:
-    """Parameters and seed of one vehicle of a fleet; without a fleet they stay.
-
-    Raises:
-        InputError: firmware, whose ports are one vehicle's.
-    """
+    """Parameters and seed of one vehicle of a fleet; without a fleet they stay."""
     if not params.fleet:
         return params, seed
     if firmware is not None:

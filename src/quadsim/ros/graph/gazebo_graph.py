@@ -83,11 +83,7 @@ class GazeboLaunch:
         return [graph.process(world)] if self.start else []
 
     def _need_gazebo(self) -> None:
-        """Refuse to start what is not installed.
-
-        Raises:
-            InputError: naming the program and the remedy.
-        """
+        """Refuse to start what is not installed."""
         program, other = ("ign", "false") if self.fortress else ("gz", "true")
         if shutil.which(program) is None:
             raise InputError(

@@ -188,11 +188,7 @@ def _own_estimator(scenario: Scenario) -> str:
 
 
 def _refuse(scenario: Scenario, options: GraphOptions, drivers: Drivers) -> None:
-    """Refuse what a graph of nodes for each vehicle cannot fly.
-
-    Raises:
-        InputError: naming it, and what can.
-    """
+    """Refuse what a graph of nodes for each vehicle cannot fly."""
     if scenario.estimator.filter != ERROR_STATE:
         raise InputError(
             f"{scenario.path}: estimator: {scenario.file.estimator} flies on"

@@ -194,11 +194,7 @@ def _member(name: str, own: HilOptions, origin_W: Vec3) -> HilMember:
 
 
 def _refuse_others_brakes(options: HilOptions, guard: GuardParams) -> None:
-    """A real vehicle flies by brakes and latency of its own.
-
-    Raises:
-        InputError: they are those of the stand-in.
-    """
+    """A real vehicle flies by brakes and latency of its own."""
     known = guard.vehicle.measured_on.strip()
     if options.structure in STANDS_IN or known not in ("", STAND_IN_BRAKES):
         return

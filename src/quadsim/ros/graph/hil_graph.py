@@ -66,11 +66,7 @@ class _Other(NamedTuple):
 
 
 def _configured(options: HilOptions, seen: bool) -> list[_Other]:
-    """Other vehicles of the launch arguments; ``seen``: those too that are only seen.
-
-    Raises:
-        InputError: too few sizes.
-    """
+    """Other vehicles of the launch arguments; ``seen``: those too that are only seen."""
     named = [(name, ODOMETRY) for name in options.others]
     named += [(name, ODOMETRY) for name in options.apparitions if seen]
     named += [(name, POSE_STAMPED) for name in options.others_pose]
@@ -187,11 +183,7 @@ def _riding(member: HilMember) -> dict[str, Any]:
 
 
 def _relay(options: HilOptions, vehicle: HilVehicle) -> str:
-    """As what the pose is relayed; empty: it is not.
-
-    Raises:
-        InputError: it is the autopilot's own, or no driver takes poses.
-    """
+    """As what the pose is relayed; empty: it is not."""
     if not options.relay:
         return ""
     if vehicle.pose == AUTOPILOT:
@@ -340,11 +332,7 @@ def _of_vehicle(member: HilMember, others: Sequence[HilMember]) -> list[NodeSpec
 
 
 def _shown_by_gazebo(options: HilOptions, vehicles: Sequence[HilVehicle]) -> list[NodeSpec]:
-    """What shows the vehicles in Gazebo, which lends them camera and lidar.
-
-    Raises:
-        InputError: of ``lent``, or the pose is no odometry.
-    """
+    """What shows the vehicles in Gazebo, which lends them camera and lidar."""
     if not options.lent:
         return []
     for what in options.lent:

@@ -22,11 +22,7 @@ BAD_INPUT = 2
 
 
 def _launch() -> tuple[Any, Any, Any]:
-    """Modules of the launch packages.
-
-    Raises:
-        InputError: they are not installed.
-    """
+    """Modules of the launch packages."""
     try:
         import launch.actions
         import launch.substitutions

@@ -373,11 +373,7 @@ class Supervisor:
         self._graph.ask(self._watcher.pause_client, SetBool.Request(data=paused))
 
     def _over(self) -> bool:
-        """Whether every mission has finished, or the time is over.
-
-        Raises:
-            FlightError: time stands still, or somebody else publishes it.
-        """
+        """Whether every mission has finished, or the time is over."""
         watcher, now_s = self._watcher, time.monotonic()
         if watcher.clock_disturbed:
             raise FlightError(self._foreign_clock())

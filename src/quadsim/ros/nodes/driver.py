@@ -325,11 +325,7 @@ class DriverNode(QuadsimNode):
 
 
 def _checked(**kwargs: Any) -> DriverNode:
-    """The node.
-
-    Raises:
-        InputError: of the drivers; a type that its package does not have.
-    """
+    """The node."""
     try:
         return DriverNode(**kwargs)
     except ImportError as error:

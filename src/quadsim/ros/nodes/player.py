@@ -411,11 +411,7 @@ class PlayerNode(QuadsimNode):
             output.underway = 0
 
     def _finish(self) -> None:
-        """Wait until all has been delivered.
-
-        Raises:
-            FlightError: it has not.
-        """
+        """Wait until all has been delivered."""
         self._state = "ends"
         self.outputs.await_acknowledgement(self.pace, self._in_step.names, END_S)
         missing = self._in_step.wait_in_turn(ANSWER_S)

@@ -248,11 +248,7 @@ class RecorderNode(QuadsimNode):
         return 0, "recording", values
 
     def _end(self) -> None:
-        """Write what has come and close the bag.
-
-        Raises:
-            FlightError: the disk took no more, then or earlier.
-        """
+        """Write what has come and close the bag."""
         try:
             self._take()
         finally:

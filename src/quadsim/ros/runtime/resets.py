@@ -99,11 +99,7 @@ class Resets:
             self._begin(reset_ns, self._read_again())
 
     def _read(self) -> Values:
-        """What the files say now.
-
-        Raises:
-            InputError: one of them cannot be read, or is wrong.
-        """
+        """What the files say now."""
         if not self._scenario:
             return self._own()
         # Loaded here because a sensor node needs the code of scenarios at a reset only.

@@ -147,11 +147,7 @@ class EntityServices:
         return {**self._world.truths(), **{name: spawned.motion(name) for name in spawned.entities}}
 
     def _known(self, name: str) -> Any:
-        """KINEMATICS of an entity.
-
-        Raises:
-            RefusedError: there is none of that name.
-        """
+        """KINEMATICS of an entity."""
         motions = self._motions()
         if name not in motions:
             known = ", ".join(motions)

@@ -168,11 +168,7 @@ class SimulationServices:
             self._spawned.remove(*self._spawned.entities)
 
     def _begin_anew(self, all_of_it: bool) -> None:
-        """Vehicles to the start, and what was spawned gone, or where it was spawned.
-
-        Raises:
-            InputError: the simulation refuses it.
-        """
+        """Vehicles to the start, and what was spawned gone, or where it was spawned."""
         refused = self._simulation.reset()
         if refused:
             raise InputError(refused)

@@ -42,11 +42,7 @@ def model_folder() -> Path:
 
 
 def _file_of(uri: str) -> Path:
-    """The SDF file that a uri names.
-
-    Raises:
-        RefusedError: it is not model://NAME or file:///PATH of an SDF.
-    """
+    """The SDF file that a uri names."""
     known = MODEL_URI.fullmatch(uri)
     if known and known[1].strip("."):
         return model_folder() / known[1] / "model.sdf"
@@ -137,11 +133,7 @@ class SpawnServices:
         response.entity_name = name
 
     def _name_for(self, request: Any, model: Model) -> str:
-        """A name that is free.
-
-        Raises:
-            RefusedError: it is none, or taken and it may not be another one.
-        """
+        """A name that is free."""
         name, space = request.name or model.name, request.entity_namespace
         if space and (len(space) > LONGEST_NAME or not NAMESPACE.fullmatch(space)):
             raise RefusedError("NAMESPACE_INVALID", shown(space))
