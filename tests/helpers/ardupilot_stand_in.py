@@ -10,26 +10,15 @@ import argparse
 import contextlib
 import json
 import math
-import os
 import socket
 import struct
 import sys
 from pathlib import Path
 
 from pymavlink.dialects.v20 import ardupilotmega as mavlink
-from stand_in_copter import Copter, euler, matrix
+from stand_in_copter import Copter, euler, matrix, need, refuse
 
 REQUIRED = ("timestamp", "imu", "position", "quaternion", "velocity")
-
-
-def refuse(words):
-    print(f"refused: {words}", flush=True)
-    os._exit(3)
-
-
-def need(true, words):
-    if not true:
-        refuse(words)
 
 
 class StandIn:

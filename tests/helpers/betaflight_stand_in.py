@@ -7,7 +7,6 @@ sitl_gyro.h, flight/mixer_init.c and flight/mixer.c. Strict; it computes one ste
 from __future__ import annotations
 
 import math
-import os
 import select
 import socket
 import struct
@@ -15,19 +14,11 @@ import sys
 import time
 from pathlib import Path
 
+from stand_in_copter import need, refuse
+
 #: Roll, pitch, yaw of motors 1 to 4 (mixerQuadX); yaw is subtracted, the motors are not reversed.
 MIXER = ((-1, 1, -1), (-1, -1, 1), (1, 1, 1), (1, -1, -1))
 STEP_S = 0.002
-
-
-def refuse(words):
-    print(f"refused: {words}", flush=True)
-    os._exit(3)
-
-
-def need(true, words):
-    if not true:
-        refuse(words)
 
 
 def gyro_of(rates):

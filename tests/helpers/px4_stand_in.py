@@ -15,23 +15,13 @@ import socket
 import time
 
 from pymavlink.dialects.v20 import ardupilotmega as mavlink
-from stand_in_copter import Copter, matrix
+from stand_in_copter import Copter, matrix, need, refuse
 
 KNOWN = 0b1 << 31 | 0b1111111111111
 
 
 #: Parameters of a vehicle that flies on poses of motion capture.
 EXTERNAL = {"EKF2_EV_CTRL": "11", "EKF2_HGT_REF": "3", "EKF2_GPS_CTRL": "0"}
-
-
-def refuse(words):
-    print(f"refused: {words}", flush=True)
-    os._exit(3)
-
-
-def need(true, words):
-    if not true:
-        refuse(words)
 
 
 def cross(a, b):

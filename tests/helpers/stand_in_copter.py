@@ -7,6 +7,7 @@ the motors agree with what the protocols say.
 from __future__ import annotations
 
 import math
+import os
 
 G = 9.80665
 #: Share of the highest rotor speed that lifts x500: sqrt(m g / (4 k w^2)).
@@ -14,6 +15,17 @@ HOVER = math.sqrt(2.0643 * G / (4 * 8.54858e-06 * 1000.0**2))
 #: Motors of quad X, 1 to 4 as ArduPilot and PX4 number them: front right and rear left turn
 #: counter-clockwise. Each by what it gives to roll right, pitch up, yaw clockwise.
 MIX = ((-1, 1, 1), (1, -1, 1), (1, 1, -1), (-1, -1, -1))
+
+
+def refuse(words):
+    """End, as a firmware that was told what it cannot take."""
+    print(f"refused: {words}", flush=True)
+    os._exit(3)
+
+
+def need(true, words):
+    if not true:
+        refuse(words)
 
 
 def matrix(q):

@@ -129,11 +129,10 @@ def test_average_nees_of_each_part(runs: list[Errors], at: int) -> None:
 @pytest.mark.parametrize(
     ("names", "caught"),
     [
-        (("accel",), ("state",)),
         (("gyro",), ("state", "twist")),
         (("gnss_position", "gnss_velocity"), ("state", "pose", "twist")),
     ],
-    ids=["accel", "gyro", "gnss"],
+    ids=["gyro", "gnss"],
 )
 def test_an_over_confident_filter_fails_the_same_check(
     path: Flight, names: tuple[str, ...], caught: tuple[str, ...]
@@ -184,7 +183,7 @@ PERFECT = EstimatorParams(fusion=FusionParams(gravity_after_s=1e9))
 RATE_RADPS, FORCE_MPS2 = 0.45, 11.5
 
 
-@pytest.mark.parametrize("rate_hz", [100, 250, 500, 1000])
+@pytest.mark.parametrize("rate_hz", [100, 500])
 def test_a_noise_free_flight_is_followed_to_a_centimetre(rate_hz: int) -> None:
     """60 s with perfect fixes at 5 Hz, started by the filter itself; and on the IMU alone."""
     dt = 1.0 / rate_hz

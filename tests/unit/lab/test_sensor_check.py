@@ -306,7 +306,7 @@ SHIPPED = [name for name in known("sensors") if kind_of(name) in {*DEVICES} - {*
 
 #: Devices of a kind take turns at the experiments, so that a device is put to every so-maniest;
 #: ``quadsim sensors check`` puts it to all.
-TURNS = 3
+TURNS = 6
 
 
 def of_each_kind(names: list[str]) -> list[object]:

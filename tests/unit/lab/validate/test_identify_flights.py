@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from flown import crazyflie, write_flight
 
 from quadsim.bag.reading import open_bag
+from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.cli.main import main
 from quadsim.lab.identify.alignment import Alignment, align_recorder
@@ -20,7 +21,6 @@ from quadsim.lab.identify.flights import (
     FlightsFit,
     cut_flight,
     flights_summary,
-    identify_flights,
     residual_unknowns,
     vehicle_unknowns,
 )
@@ -170,24 +170,6 @@ def test_a_file_without_a_residual_has_room_for_one(flights):
     assert start_figures(crazyflie(), unknowns).tolist() == [0.0] * 16
 
 
-def test_figures_and_what_is_not_told(flights):
-    wrong = replace(
-        crazyflie(),
-        recorder=flights[0].recorder,
-        thrust_coefficient_N_s2=1.03 * crazyflie().thrust_coefficient_N_s2,
-        inertia_kg_m2=tuple(1.1 * x for x in crazyflie().inertia_kg_m2[:2])
-        + crazyflie().inertia_kg_m2[2:],
-    )
-    found = identify_flights(flights, wrong, GRAVITY)
-    best = found.fit.vehicle
-    assert best.thrust_coefficient_N_s2 == pytest.approx(
-        crazyflie().thrust_coefficient_N_s2, rel=0.01
-    )
-    assert best.inertia_kg_m2[:2] == pytest.approx(crazyflie().inertia_kg_m2[:2], rel=0.03)
-    for unknown in found.undetermined:
-        assert "thrust" not in unknown.name
-
-
 @pytest.mark.parametrize(
     ("name", "factor", "change"),
     [
@@ -218,16 +200,23 @@ def test_a_log_without_velocities_needs_the_fit_of_motions(logs, tmp_path):
 
 
 def test_identify_writes_a_file_of_several_logs(logs, tmp_path):
-    path = tmp_path / "mine.yaml"
-    args = ["identify", *map(str, logs), "--vehicle", "crazyflie2", "--output", str(path)]
+    """Begun at a thrust and moments that are off: they come back; other figures stay the file's."""
+    path, wrong = tmp_path / "mine.yaml", tmp_path / "wrong.yaml"
+    content = yaml.safe_load(find("vehicles", "crazyflie2").read_text())
+    content["thrust_coefficient_N_s2"] *= 1.03
+    content["inertia_kg_m2"] = [*by(1.1, content["inertia_kg_m2"][:2]), content["inertia_kg_m2"][2]]
+    wrong.write_text(yaml.safe_dump(content))
+    args = ["identify", *map(str, logs), "--vehicle", str(wrong), "--output", str(path)]
     result = CliRunner().invoke(main, [*args, "--json"])
     assert result.exit_code in (0, 1), result.output
     figures = {each["name"]: each for each in json.loads(result.stdout)["figures"]}
     mount = figures["recorder.mount_rad[2]"]
     assert mount["low"] - 0.005 < MOUNT_RAD[2] < mount["high"] + 0.005
     assert mount["file_value"] == 0.0
-    found = load(VehicleParams, path)
+    found, true = load(VehicleParams, path), crazyflie()
+    assert found.thrust_coefficient_N_s2 == pytest.approx(true.thrust_coefficient_N_s2, rel=0.01)
+    assert found.inertia_kg_m2[:2] == pytest.approx(true.inertia_kg_m2[:2], rel=0.03)
     assert found.recorder.mount_rad[2] == pytest.approx(mount["value"], rel=1e-4)
     assert len(found.recorder.torque_memory) == 12
     assert "+-" in path.read_text(encoding="utf-8")
-    assert yaml.safe_load(path.read_text(encoding="utf-8"))["mass_kg"] == crazyflie().mass_kg
+    assert yaml.safe_load(path.read_text(encoding="utf-8"))["mass_kg"] == true.mass_kg
