@@ -108,17 +108,10 @@ def stamp_ns_of(message) -> int:
     return message.header.stamp.sec * SECOND_NS + message.header.stamp.nanosec
 
 
-def test_the_model_follows_and_what_it_sees_has_the_stamp_of_its_pose(bench, services):
-    node = gazebo_view.make(
-        bench.context,
-        namespace="/quad2",
-        overrides={
-            "world": "hall",
-            "lent": ["scan", "camera"],
-            "service": "set_pose",
-            "timeout_s": 60.0,  # the answers are ours
-        },
-    )
+def test_the_model_follows_and_what_it_sees_has_the_stamp_of_its_pose(bench, services, monkeypatch):
+    monkeypatch.setattr(gazebo_view, "TIMEOUT_S", 60.0)  # the answers are ours
+    given = {"world": "hall", "lent": ["scan", "camera"], "service": "set_pose"}
+    node = gazebo_view.make(bench.context, namespace="/quad2", overrides=given)
     bench.add(node)
     seen: dict[str, list] = {"scan": [], "image": [], "info": []}
 
@@ -191,8 +184,9 @@ def stamp_ns_of_bytes(payload: bytes) -> int:
     return int.from_bytes(payload[4:8], "little")
 
 
-def test_a_gazebo_that_refuses_or_is_silent_is_named(bench, services):
-    node = gazebo_view.make(bench.context, namespace="/quad", overrides={"timeout_s": 0.05})
+def test_a_gazebo_that_refuses_or_is_silent_is_named(bench, services, monkeypatch):
+    monkeypatch.setattr(gazebo_view, "TIMEOUT_S", 0.05)
+    node = gazebo_view.make(bench.context, namespace="/quad")
     state, pose = services["/gzserver/set_entity_state"], services["/world/flat/set_pose"]
     assert "running" not in node.health()[1]
     state.is_there = pose.is_there = False
@@ -230,13 +224,14 @@ def gazebo_command(folder, monkeypatch) -> Path:
     return notes
 
 
-@pytest.mark.parametrize("given", [{"patience_s": 0.0}, {"service": "command"}])
+@pytest.mark.parametrize("service", ["auto", "command"])
 def test_without_a_service_the_command_of_gazebo_is_used(
-    bench, services, tmp_path, monkeypatch, given
+    bench, services, tmp_path, monkeypatch, service
 ):
     """As with the bridge of Humble, which has no pose service; and that is said."""
     notes = gazebo_command(tmp_path, monkeypatch)
-    node = gazebo_view.make(bench.context, namespace="/quad", overrides=given)
+    monkeypatch.setattr(gazebo_view, "PATIENCE_S", 0.0)
+    node = gazebo_view.make(bench.context, namespace="/quad", overrides={"service": service})
     for service in services.values():
         service.is_there = False
     said = bench.heard(DiagnosticStatus, "/quad/events", qos.EVENTS)
@@ -245,7 +240,7 @@ def test_without_a_service_the_command_of_gazebo_is_used(
     again = bench.node.create_timer(0.1, lambda: truth.publish(at(SECOND_NS, 1.5)))
     bench.until(lambda: node.health()[:2] == (0, "running"))
     bench.node.destroy_timer(again)
-    if "patience_s" in given:
+    if service == "auto":
         bench.until(lambda: said)
         assert "/world/flat/set_pose" in said[0].message
     words = notes.read_text().splitlines()

@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ from quadsim.ros.graph.options import FirmwareRate, FirmwareSource
 if TYPE_CHECKING:
     from quadsim.firmware.fly import FirmwareChoice
     from quadsim.hil.rehearsal.flight import Outcome
+    from quadsim.hil.rehearsal.rehearsal import Rehearsal
 
 #: So many flights are shown one by one.
 MOST_ROWS = 20
@@ -86,7 +88,14 @@ def rehearse(options: RehearseOptions) -> int:
         )
 
         firmware = _firmware(options)
-        first = load_rehearsal(scenario, options.seed, speed_mps, firmware, sensors=options.sensors)
+        load = partial(
+            load_rehearsal,
+            scenario,
+            speed_mps=speed_mps,
+            firmware=firmware,
+            sensors=options.sensors,
+        )
+        first = load(options.seed)
         if options.dds:
             refuse_on_dds(first)
     folder = run_folder(f"rehearse-{first.name}", options.output)
@@ -95,15 +104,7 @@ def rehearse(options: RehearseOptions) -> int:
         seeds = range(options.seed, options.seed + options.count)
         if options.dds:
             outcomes, measured, flights = fly_on_dds(
-                scenario,
-                seeds,
-                speed_mps,
-                folder,
-                options.domain,
-                options.composed,
-                tell,
-                firmware,
-                options.sensors,
+                load, seeds, folder, options.domain, options.composed, tell
             )
         else:
             outcomes = run_rehearsal(
@@ -182,27 +183,21 @@ Flown = tuple[list["Outcome"], list[dict[str, float]], Path]
 
 
 def fly_on_dds(
-    scenario: str,
+    load: Callable[[int], Rehearsal],
     seeds: Sequence[int],
-    speed_mps: float | None,
     folder: Path,
     domain: int | None,
     composed: bool,
     tell: Callable[[int, int], None],
-    firmware: FirmwareChoice | None = None,
-    sensors: str | None = None,
 ) -> Flown:
     """Fly seeds of a rehearsal on DDS, one after the other.
 
     Args:
-        scenario: a file of ``config/rehearsals``, or its path.
-        speed_mps: limit of speed instead of the file's.
+        load: reads the rehearsal of a seed.
         folder: of the run; bags lie next to it until :func:`take_bags`.
         domain: DDS domain; None: ROS_DOMAIN_ID's.
         composed: all nodes but the stand-in in one process.
         tell: is told flights done, and of how many.
-        firmware: flies the stand-in instead of our autopilot.
-        sensors: a suite whose depth camera it sees by, instead of the file's.
 
     Raises:
         InputError: ROS is not installed, the domain is somebody else's, or bags of another run lie
@@ -227,9 +222,8 @@ def fly_on_dds(
             tell(done, len(seeds))
             try:
                 outcome, latency = rehearse_on_dds(
-                    scenario, seed, speed_mps, flights / f"seed-{seed}", chosen_domain(domain),
-                    composed, firmware, sensors,
-                )  # fmt: skip
+                    load(seed), flights / f"seed-{seed}", chosen_domain(domain), composed
+                )
             except FlightError as error:
                 raise FlightError(f"seed {seed}: {error} (bags: {flights})") from None
             except Interrupted:

@@ -25,7 +25,7 @@ from quadsim.base.errors import FlightError
 from quadsim.firmware.fly import FirmwareChoice
 from quadsim.gazebo.worlds import world_sdf
 from quadsim.hil.rehearsal.flight import TRACK, Outcome
-from quadsim.hil.rehearsal.rehearsal import Rehearsal, load_rehearsal
+from quadsim.hil.rehearsal.rehearsal import Rehearsal
 from quadsim.hil.rehearsal.stopping import Stop
 from quadsim.ros.graph.graph import NodeSpec
 from quadsim.ros.graph.graph_events import Report, Watcher
@@ -248,7 +248,6 @@ class DdsRehearsal:
         operator, longest_s = self._operator, self.rehearsal.params.duration_s
 
         def over() -> bool:
-            self._state()
             self._release(operator)
             return bool(operator.stand_in.values.get("over"))
 
@@ -327,33 +326,20 @@ def latencies(reports: dict[str, Report]) -> dict[str, float]:
 
 
 def rehearse_on_dds(
-    name: str,
-    seed: int,
-    speed_mps: float | None,
-    folder: Path,
-    domain: int,
-    composed: bool = False,
-    firmware: FirmwareChoice | None = None,
-    sensors: str | None = None,
+    rehearsal: Rehearsal, folder: Path, domain: int, composed: bool = False
 ) -> tuple[Outcome, dict[str, float]]:
     """Fly one seed of a rehearsal on DDS.
 
     Args:
-        name: of a file in ``config/rehearsals``, or its path.
-        speed_mps: limit of speed instead of the file's.
         folder: gets the world and the bag; it is made.
         composed: all nodes but the stand-in in one process.
-        firmware: flies the stand-in instead of our autopilot.
-        sensors: a suite whose depth camera it sees by, instead of the file's.
 
     Returns:
         What came of it, and how long commands took, ms.
 
     Raises:
-        InputError: of the rehearsal.
         FlightError, Interrupted: as of :meth:`DdsRehearsal.fly`.
     """
-    rehearsal = load_rehearsal(name, seed, speed_mps, firmware, sensors=sensors)
     folder.mkdir(parents=True, exist_ok=True)
     bag = folder / "bag"
     specs = describe_hil(options_for(rehearsal, folder, bag))

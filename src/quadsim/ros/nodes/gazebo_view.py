@@ -262,6 +262,10 @@ class CommandMover:
         self._process = None
 
 
+#: A request without an answer is given up after this, s: sixty poses, far above what one takes.
+TIMEOUT_S = 1.0
+#: After so long without an answer it is moved by command, s: a start of Gazebo is waited for.
+PATIENCE_S = 10.0
 #: What Gazebo can lend: topics of its own and of ours, and the frame.
 LENT: dict[str, tuple[Topic, Topic, str]] = {
     "scan": (topics.GAZEBO_SCAN, topics.SCAN, "lidar_link"),
@@ -280,12 +284,6 @@ class ViewParams:
         str, Spec("by which it is moved", choices=("auto", *SERVICES, "command"))
     ] = "auto"
     rate_hz: Annotated[float, Spec("poses a second of wall time", "Hz", ge=1.0, le=500.0)] = 60.0
-    timeout_s: Annotated[
-        float, Spec("a request without an answer is given up", "s", gt=0.0, le=60.0)
-    ] = 1.0
-    patience_s: Annotated[
-        float, Spec("auto: after so long without one, by command", "s", ge=0.0, le=600.0)
-    ] = 10.0
     odometry_reliable: Annotated[bool, Spec("ask for a reliable odometry")] = True
 
 
@@ -341,7 +339,7 @@ class GazeboViewNode(QuadsimNode):
         """Say once that nothing moves the model, and take Gazebo's command where that may help."""
         if self._mover.shown_ns or self._mover.refusal:
             self._waits_since_s = None
-        if self._waits_since_s is None or now_s - self._waits_since_s < self.params.patience_s:
+        if self._waits_since_s is None or now_s - self._waits_since_s < PATIENCE_S:
             return
         self._waits_since_s = None
         names = " nor ".join(self._mover.names)
@@ -368,7 +366,7 @@ class GazeboViewNode(QuadsimNode):
         payload, now_s = self._newest, time.monotonic()
         self._look_for_answers(now_s)
         if self._mover.busy:
-            if now_s - self._asked_s < max(self.params.timeout_s, self._mover.slowest_s):
+            if now_s - self._asked_s < max(TIMEOUT_S, self._mover.slowest_s):
                 return
             self._mover.give_up()
             self.count("unanswered")
