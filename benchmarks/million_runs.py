@@ -35,12 +35,10 @@ from hosts import become_a_switch, need, run
 from quadsim.base.files import find
 from quadsim.base.parameters import read_yaml
 from quadsim.base.surroundings import installed_version, machine, versions
-from quadsim.lab.campaign.batch import stream_results
-from quadsim.lab.campaign.cluster import Cluster
+from quadsim.lab.campaign.batch import Cluster, stream_results
 from quadsim.lab.campaign.flying import Row, Terms, decisive_versions, fly_run
 from quadsim.lab.campaign.plan import Campaign, CampaignRun, load_campaign
-from quadsim.lab.campaign.record import LINES, CampaignRecord
-from quadsim.lab.campaign.tables import TABLE, write_tables
+from quadsim.lab.campaign.record import LINES, TABLE, CampaignRecord, write_tables
 from quadsim.sim.library import Library
 
 CAMPAIGN = "thousand"

@@ -19,10 +19,8 @@ from PIL import Image
 from quadsim.analysis.report.pictures import save_picture
 from quadsim.lab.rehearsals import rehearsal_picture, run_rehearsal
 from quadsim.lab.reproduce import fcnd, ntnu
-from quadsim.lab.reproduce.fcnd_figures import fcnd_picture
-from quadsim.lab.reproduce.ntnu_figures import pictures
-from quadsim.lab.tune.tuned import tuning_picture
-from quadsim.lab.tune.tuning import load_vehicle, tune_loops
+from quadsim.lab.reproduce.pictures import fcnd_picture, pictures
+from quadsim.lab.tune.tuning import load_vehicle, tune_loops, tuning_picture
 
 IMAGES = Path(__file__).parent / "images"
 #: Of a picture, which makes its file a third as large.

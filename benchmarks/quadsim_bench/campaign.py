@@ -22,9 +22,9 @@ def campaign(session: Session) -> dict[str, Any]:
     import numpy as np
 
     from quadsim.lab.campaign.batch import Processes, cores
-    from quadsim.lab.campaign.engine import fly_campaign, prepare_campaign
+    from quadsim.lab.campaign.flying import fly_campaign, prepare_campaign
     from quadsim.lab.campaign.plan import load_campaign
-    from quadsim.lab.campaign.tables import TABLE, TIMES, read_table
+    from quadsim.lab.campaign.record import TABLE, TIMES, read_table
 
     loaded = session.once("campaign", lambda: load_campaign(CAMPAIGN))
     if session.short:

@@ -14,10 +14,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from quadsim.analysis.arrivals import Overheard
-from quadsim.analysis.innovations import FilterStates, inside_of_smoothed
 from quadsim.analysis.refusals import refusals
-from quadsim.analysis.truth import read_truth, truth_topic
+from quadsim.analysis.replay_log import (
+    FilterStates,
+    Overheard,
+    inside_of_smoothed,
+    read_truth,
+    truth_topic,
+)
 from quadsim.bag.confusions import MendedBag, confusions_of, mend_words
 from quadsim.bag.heard import heard_of
 from quadsim.bag.log import LogReader

@@ -69,7 +69,7 @@ def campaign(options: CampaignOptions) -> int:
     options.check()
     output, dask, resume = options.output, options.dask, options.resume
     with loading("loading"):
-        from quadsim.lab.campaign.engine import prepare_campaign
+        from quadsim.lab.campaign.flying import prepare_campaign
         from quadsim.lab.campaign.plan import load_campaign
 
         loaded = load_campaign(options.campaign)
@@ -78,7 +78,7 @@ def campaign(options: CampaignOptions) -> int:
             contents = prepare_campaign(loaded)
     if options.number is not None:
         return _fly_one(loaded, folder, options.number, options.bag, options.as_json)
-    from quadsim.lab.campaign.engine import fly_campaign
+    from quadsim.lab.campaign.flying import fly_campaign
     from quadsim.lab.campaign.record import CampaignRecord
 
     CampaignRecord.check(folder, contents, resume)
@@ -109,7 +109,7 @@ def _pool(dask: str | None, processes: int) -> Iterator[Pool]:
         with Processes(processes) as local:
             yield local
         return
-    from quadsim.lab.campaign.cluster import Cluster
+    from quadsim.lab.campaign.batch import Cluster
 
     with Cluster(dask) as cluster:
         yield cluster
@@ -119,9 +119,9 @@ def _finish(loaded: Campaign, folder: Path, wall_s: float, flown: int, as_json: 
     """Summary and report of the tables that there are; the exit status."""
     from quadsim.base.whole_files import write_whole
     from quadsim.cli.common import working
-    from quadsim.lab.campaign.page import write_campaign_report
+    from quadsim.lab.campaign.page import render_campaign
+    from quadsim.lab.campaign.record import TABLE, TIMES, read_table
     from quadsim.lab.campaign.statistics import campaign_summary
-    from quadsim.lab.campaign.tables import TABLE, TIMES, read_table
 
     table = read_table(folder / TABLE)
     summary = campaign_summary(loaded, table, folder) | {
@@ -133,7 +133,7 @@ def _finish(loaded: Campaign, folder: Path, wall_s: float, flown: int, as_json: 
         "flights_per_s": flown / wall_s if flown else None,
     }
     with working("writing the report"):
-        write_campaign_report(loaded, table, summary, folder / "report.html")
+        write_whole(folder / "report.html", render_campaign(loaded, table, summary))
     write_whole(folder / "summary.json", to_json(summary) + "\n")
     return finish(summary, as_json, _show)
 
@@ -172,7 +172,7 @@ def _kept_digest(folder: Path, number: int) -> str | None:
     """Digest of a run in a folder's table, if it is there."""
     import pyarrow.parquet as pq
 
-    from quadsim.lab.campaign.tables import TABLE
+    from quadsim.lab.campaign.record import TABLE
 
     if not (folder / TABLE).is_file():
         return None

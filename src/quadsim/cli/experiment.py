@@ -86,7 +86,7 @@ def fcnd(options: FcndOptions) -> int:
     with loading("loading"):
         from quadsim.lab.campaign.experiment import chosen_scenarios
         from quadsim.lab.reproduce.fcnd import FLEETS, SCENARIOS, fcnd_summary, run_fcnd
-        from quadsim.lab.reproduce.fcnd_figures import fcnd_picture
+        from quadsim.lab.reproduce.pictures import fcnd_picture
 
         names = options.names
         scenarios = chosen_scenarios(names, (*SCENARIOS, *FLEETS), "fcnd") if names else SCENARIOS
@@ -123,7 +123,7 @@ def ntnu(options: NtnuOptions) -> int:
     with loading("loading"):
         from quadsim.lab.campaign.experiment import chosen_scenarios
         from quadsim.lab.reproduce.ntnu import SCENARIOS, ntnu_summary, run_ntnu
-        from quadsim.lab.reproduce.ntnu_figures import pictures
+        from quadsim.lab.reproduce.pictures import pictures
 
         scenarios = chosen_scenarios(options.names, SCENARIOS, "ntnu")
     begin_s = time.perf_counter()
@@ -142,8 +142,13 @@ def consistency(options: ConsistencyOptions) -> int:
     """
     folder = run_folder("consistency", options.output)
     with loading("loading"):
-        from quadsim.lab.campaign.experiment import chosen_scenarios
-        from quadsim.lab.consistency import SCENARIOS, SUITES, consistency_summary, run_consistency
+        from quadsim.lab.campaign.experiment import (
+            SCENARIOS,
+            SUITES,
+            chosen_scenarios,
+            consistency_summary,
+            run_consistency,
+        )
 
         scenarios = chosen_scenarios(options.names, SCENARIOS, "consistency")
     begin_s = time.perf_counter()

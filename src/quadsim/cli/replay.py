@@ -255,8 +255,7 @@ def _written(
     failures: dict[str, str],
 ) -> int:
     """Print and write what came of the replays; the exit status of those that were done."""
-    from quadsim.analysis.exports import export_csv, export_tum
-    from quadsim.analysis.scoring import combined_summary
+    from quadsim.analysis.scoring import combined_summary, export_csv, export_tum
     from quadsim.base.whole_files import write_whole
     from quadsim.cli.show import show_runs, show_summary
 

@@ -44,15 +44,15 @@ def check(options: CheckOptions) -> int:
     if report is not None and report.suffix != ".html":
         raise InputError(f"--report {report}: a report ends in .html")
     sets = {Path(config).stem: _devices(config) for config in options.configs}
-    from quadsim.lab.sensor_check.check import CheckSettings, check_devices
+    from quadsim.lab.sensor_check.check import check_devices
 
-    settings = CheckSettings(options.hours, options.seed, not options.no_flight)
     with working("measuring"):
-        result = check_devices(sets, settings, tell=say)
+        result = check_devices(sets, options.hours, options.seed, not options.no_flight, say)
     if report is not None:
-        from quadsim.lab.sensor_check.report import write_check_report
+        from quadsim.base.whole_files import write_whole
+        from quadsim.lab.sensor_check.report import render_check
 
-        write_check_report(result, report)
+        write_whole(report, render_check(result))
     summary = {**result.summary(), "report": report}
     line = "" if report is None else f"report: {report}"
     return finish(summary, options.as_json, lambda _: _show(result), line)

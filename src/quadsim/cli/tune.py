@@ -54,8 +54,12 @@ def tune(options: TuneOptions) -> int:
     seed, loops = options.seed, options.loops
     with loading("loading"):
         from quadsim.base.whole_files import write_whole
-        from quadsim.lab.tune.tuned import autopilot_text, tuning_picture
-        from quadsim.lab.tune.tuning import chosen_loops, load_vehicle
+        from quadsim.lab.tune.tuning import (
+            autopilot_text,
+            chosen_loops,
+            load_vehicle,
+            tuning_picture,
+        )
         from quadsim.lab.tune.tuning import tune_loops as find_gains
 
         chosen_loops(loops)

@@ -15,8 +15,8 @@ from rosbags.typesys import Stores, get_typestore
 from scipy.spatial.transform import Rotation
 
 from quadsim.analysis import metrics
-from quadsim.analysis.arrivals import Overheard
 from quadsim.analysis.replay import Settings, estimator_params, replay
+from quadsim.analysis.replay_log import Overheard
 from quadsim.bag.reading import Bag, BagMessage
 from quadsim.bag.storage import batched
 from quadsim.base.errors import FlightError, InputError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quadsim.analysis.truth import read_truth
+from quadsim.analysis.replay_log import read_truth
 from quadsim.bag.log import read_log
 from quadsim.bag.measurements import measurements
 from quadsim.bag.reading import open_bag

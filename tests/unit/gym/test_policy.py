@@ -15,8 +15,7 @@ from quadsim.gym.tasks import Hover, Race
 from quadsim.gym.view import view_of_one
 from quadsim.hil.rehearsal.flight import RehearsalFlight
 from quadsim.hil.rehearsal.rehearsal import load_rehearsal
-from quadsim.lab.campaign.engine import prepare_campaign
-from quadsim.lab.campaign.flying import Terms, decisive_versions, fly_run
+from quadsim.lab.campaign.flying import Terms, decisive_versions, fly_run, prepare_campaign
 from quadsim.lab.campaign.plan import load_campaign
 from quadsim.sim.flight_view import Attitude, Rates
 from quadsim.sim.library import OtherFileError

@@ -22,11 +22,18 @@ from quadsim.cli import campaign as command
 from quadsim.cli.main import main
 from quadsim.lab.campaign import record as record_module
 from quadsim.lab.campaign.batch import Processes, stream_results
-from quadsim.lab.campaign.engine import fly_campaign, prepare_campaign
-from quadsim.lab.campaign.flying import Terms, fly_run
+from quadsim.lab.campaign.flying import Terms, fly_campaign, fly_run, prepare_campaign
 from quadsim.lab.campaign.plan import load_campaign
-from quadsim.lab.campaign.record import CONTENTS, LINES, LOCK, CampaignRecord
-from quadsim.lab.campaign.tables import TABLE, TIMES, read_table, write_tables
+from quadsim.lab.campaign.record import (
+    CONTENTS,
+    LINES,
+    LOCK,
+    TABLE,
+    TIMES,
+    CampaignRecord,
+    read_table,
+    write_tables,
+)
 from quadsim.sim.library import OtherFileError
 
 PATIENCE_S = 120.0
@@ -152,7 +159,7 @@ def test_killed_twice_it_ends_with_the_same_table(undisturbed, path, tmp_path):
 
 def test_a_dask_cluster_flies_the_same(undisturbed, path, tmp_path):
     distributed = pytest.importorskip("distributed")
-    from quadsim.lab.campaign.cluster import Cluster
+    from quadsim.lab.campaign.batch import Cluster
 
     cluster = distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
@@ -165,7 +172,7 @@ def test_a_dask_cluster_flies_the_same(undisturbed, path, tmp_path):
 
 def test_without_a_scheduler_it_says_so():
     pytest.importorskip("distributed")
-    from quadsim.lab.campaign.cluster import Cluster
+    from quadsim.lab.campaign.batch import Cluster
 
     with pytest.raises(InputError, match="no scheduler answers there; start one: dask scheduler"):
         Cluster("tcp://127.0.0.1:1", patience_s=0.5)

@@ -12,12 +12,11 @@ from scipy.stats import qmc
 from quadsim.base.errors import InputError
 from quadsim.base.files import known
 from quadsim.base.parameters import read_yaml_text
-from quadsim.lab.campaign.columns import FIGURES, RUN_COLUMNS
-from quadsim.lab.campaign.factors import draw, factor_from, shares
+from quadsim.lab.campaign.factors import FIGURES, RUN_COLUMNS, draw, factor_from, shares
 from quadsim.lab.campaign.flying import row_of
-from quadsim.lab.campaign.page import write_campaign_report
+from quadsim.lab.campaign.page import render_campaign
 from quadsim.lab.campaign.plan import load_campaign, one_line_yaml
-from quadsim.lab.campaign.record import CampaignRecord
+from quadsim.lab.campaign.record import TABLE, CampaignRecord, read_table, write_tables
 from quadsim.lab.campaign.statistics import (
     Success,
     campaign_summary,
@@ -28,7 +27,6 @@ from quadsim.lab.campaign.statistics import (
     success,
     worst,
 )
-from quadsim.lab.campaign.tables import TABLE, read_table, write_tables
 from quadsim.sim.library import Library
 
 
@@ -274,8 +272,7 @@ def test_factors_that_are_called_like_columns_have_their_own(tmp_path):
     assert table["seed"] == pytest.approx([run.seed for run in runs], abs=512)
     summary = campaign_summary(found, table, tmp_path / "out")
     assert {d["factor"] for d in summary["dependences"]} == {"scenario", "duration_s"}
-    write_campaign_report(found, table, summary, tmp_path / "report.html")
-    assert "Main effects" in (tmp_path / "report.html").read_text()
+    assert "Main effects" in render_campaign(found, table, summary)
 
 
 @pytest.mark.parametrize("value", [1e-05, 2.1293038829492814, True, None, "x", [{"a": [1.5]}, {}]])

@@ -17,7 +17,7 @@ from quadsim.base.errors import InputError
 from quadsim.cli import main
 from quadsim.lab.estimator_rerun import rerun_estimator
 from quadsim.lab.reproduce import fcnd
-from quadsim.lab.reproduce.fcnd_figures import fcnd_picture, quantiles_over_seeds
+from quadsim.lab.reproduce.pictures import fcnd_picture, quantiles_over_seeds
 from quadsim.mission.items import Follow, items_from
 from quadsim.ros.graph.graph import describe
 from quadsim.sensors.imu import MODEL

@@ -17,7 +17,7 @@ from quadsim.lab.reproduce.fcnd import (
     shifted,
     vary_vehicle,
 )
-from quadsim.lab.reproduce.fcnd_figures import fcnd_picture
+from quadsim.lab.reproduce.pictures import fcnd_picture
 from quadsim.mission.items import Hover
 from quadsim.mission.trajectories.items import FigureOfEight, plan_of
 from quadsim.sim.closed_loop import vehicle_names

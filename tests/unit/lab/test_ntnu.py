@@ -29,7 +29,7 @@ from quadsim.lab.reproduce.ntnu import (
     attempt_scenario,
     table_rows,
 )
-from quadsim.lab.reproduce.ntnu_figures import ntnu_picture
+from quadsim.lab.reproduce.pictures import ntnu_picture
 from quadsim.ros.graph.graph import describe
 from quadsim.sensors.ahrs import MODEL, AhrsParams
 from quadsim.sensors.model import SimulatedSensor

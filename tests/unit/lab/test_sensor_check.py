@@ -16,7 +16,6 @@ from quadsim.lab.sensor_check.bench import Bench, alone, truth_at_rest
 from quadsim.lab.sensor_check.check import (
     LEFT_OUT,
     RIGS,
-    CheckSettings,
     check_devices,
     planned,
     unmeasured,
@@ -354,7 +353,7 @@ def test_every_shipped_device_is_as_its_file_says(name):
 def test_a_suite_is_checked_as_a_whole():
     """What the command does, on three devices that fly together."""
     devices = {kind: WORST[kind] for kind in ("gnss", "barometer", "rangefinder")}
-    result = check_devices({"worst": devices}, CheckSettings(hours=0.05, seed=1))
+    result = check_devices({"worst": devices}, 0.05, 1, True, print)
     assert list(result.devices) == ["worst/gnss", "worst/barometer", "worst/rangefinder"]
     assert result.passed
     for name, device in result.devices.items():

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from scipy import stats
 
 from quadsim.cli.sensors import sensors
-from quadsim.lab.consistency import (
+from quadsim.lab.campaign.experiment import (
     AXES,
     SCENARIOS,
     SUITES,

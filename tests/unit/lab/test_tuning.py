@@ -17,16 +17,16 @@ from quadsim.base.parameters import leaves, load
 from quadsim.cli import main
 from quadsim.control.parameters import AutopilotParams
 from quadsim.lab.tune import step_flights, tuning
-from quadsim.lab.tune.loop_margins import all_margins
-from quadsim.lab.tune.step_flights import ripple_of
-from quadsim.lab.tune.tuning import load_vehicle
-from quadsim.lab.tune.tuning_rules import (
+from quadsim.lab.tune.loop_margins import (
     GainBounds,
+    all_margins,
     apply_rule,
     scale_gains,
     with_factors,
     within_margins,
 )
+from quadsim.lab.tune.step_flights import ripple_of
+from quadsim.lab.tune.tuning import load_vehicle
 
 DEFAULT = load(AutopilotParams, find("autopilots", "default"))
 FREE = GainBounds(torque=(1e6, 1e6, 1e6), lift=1e6, noise=(0.0, 0.0))

@@ -11,10 +11,9 @@ import zlib
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
@@ -216,13 +215,8 @@ _SCALE = np.array(
 ).astype(np.uint8)
 
 
-@dataclass(frozen=True)
-class Strip:
-    """Frames of one topic.
-
-    Attributes:
-        address: of the picture, as data.
-    """
+class Strip(NamedTuple):
+    """Frames of one topic; the address is the picture as data."""
 
     title: str
     note: str

@@ -1,4 +1,6 @@
-"""What a campaign varies, and how values are drawn: grid, random, Latin hypercube, Sobol.
+"""What a campaign varies, how values are drawn, and the columns of its table.
+
+Samples are a grid, random, a Latin hypercube, or of Sobol's sequence.
 
 Every sampler gives shares between 0 and 1, one for each factor; a factor turns its share into a
 value by the inverse of its distribution (scipy.stats). So all of them know all kinds of factors.
@@ -20,7 +22,43 @@ from scipy.stats import qmc
 from quadsim.base.compiled import Array
 from quadsim.base.errors import InputError, shown
 from quadsim.base.parameters import Spec, from_mapping
-from quadsim.lab.campaign.columns import factor_column, is_reserved
+
+#: Figures of every run, by their dotted names in the summary.
+FIGURES = (
+    "estimator.position_rmse_m",
+    "estimator.position_max_m",
+    "estimator.velocity_rmse_mps",
+    "estimator.yaw_rmse_rad",
+    "estimator.tilt_rmse_rad",
+    "estimator.nees_mean",
+    "tracking.position_rmse_m",
+    "duration_s",
+)
+
+#: Largest share of a limit that any criterion reached: beyond 1 it is missed.
+OF_LIMIT = "of_limit"
+
+#: Before the names of columns that the criteria give.
+CRITERION = "criterion."
+
+#: Before the name of a factor that is called like a column of every run.
+VARIED = "vary."
+
+#: Columns of every run.
+RUN_COLUMNS = (
+    "run", "sample", "seed", "scenario", "status", "missed", "reason", OF_LIMIT, *FIGURES, "digest",
+)  # fmt: skip
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a table has, or may have, another column of this name."""
+    return name in RUN_COLUMNS or name.startswith((CRITERION, VARIED))
+
+
+def factor_column(name: str) -> str:
+    """The column of a factor: its name, ``vary.duration_s`` where another column has that."""
+    return VARIED + name if is_reserved(name) else name
+
 
 GRID, RANDOM, LATIN, SOBOL = METHODS = ("grid", "random", "latin_hypercube", "sobol")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,10 @@ import plotly.graph_objects as go
 from quadsim.analysis.report.figures import ESTIMATE, RUNS, panels, style, thin
 from quadsim.analysis.report.template import figure_markup, percent_text, render_page
 from quadsim.base.compiled import Array
-from quadsim.base.whole_files import write_whole
 from quadsim.lab.campaign.factors import LOG_RANGE, Factor
 from quadsim.lab.campaign.flying import BROKEN, FAILED, PASSED
 from quadsim.lab.campaign.plan import Campaign
+from quadsim.lab.campaign.record import Columns
 from quadsim.lab.campaign.statistics import (
     Dependence,
     dependences,
@@ -23,7 +22,6 @@ from quadsim.lab.campaign.statistics import (
     mean_interval,
     metrics_of,
 )
-from quadsim.lab.campaign.tables import Columns
 
 #: Dependences that the table names.
 MOST_ROWS = 40
@@ -113,17 +111,6 @@ def render_campaign(campaign: Campaign, table: Columns, summary: Mapping[str, An
         versions=summary["versions"],
         machine=summary["machine"],
     )
-
-
-def write_campaign_report(
-    campaign: Campaign, table: Columns, summary: Mapping[str, Any], path: Path
-) -> None:
-    """Write the report, whole or not at all.
-
-    Raises:
-        InputError: the file cannot be written.
-    """
-    write_whole(path, render_campaign(campaign, table, summary))
 
 
 COLOURS = {PASSED: "#1b6e20", FAILED: "#c62828", BROKEN: "#7a4a00"}

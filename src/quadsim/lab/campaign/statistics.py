@@ -16,11 +16,10 @@ from scipy import linalg, stats
 
 from quadsim.base.compiled import Array
 from quadsim.base.surroundings import machine, versions
-from quadsim.lab.campaign.columns import CRITERION, FIGURES, OF_LIMIT
-from quadsim.lab.campaign.factors import Factor
+from quadsim.lab.campaign.factors import CRITERION, FIGURES, OF_LIMIT, Factor
 from quadsim.lab.campaign.flying import BROKEN, FAILED, PASSED, STATES
 from quadsim.lab.campaign.plan import Campaign
-from quadsim.lab.campaign.tables import Columns
+from quadsim.lab.campaign.record import Columns
 
 #: Of all intervals.
 CONFIDENCE = 0.95

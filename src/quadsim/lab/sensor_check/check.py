@@ -37,20 +37,6 @@ RIGS: dict[str, type[Rig]] = {
 }
 
 
-@dataclass(frozen=True)
-class CheckSettings:
-    """How a check is made.
-
-    Attributes:
-        hours: at rest; 0: not at all.
-        fly: whether to fly.
-    """
-
-    hours: float = 1.0
-    seed: int = 1
-    fly: bool = True
-
-
 @dataclass
 class Checked:
     """What was measured of one device.
@@ -87,11 +73,13 @@ class Check:
     Attributes:
         devices: by the name under which they were asked for.
         confidence: of each interval, so that all together hold with 95 %.
+        hours: at rest; 0: not at all.
     """
 
     devices: dict[str, Checked]
     confidence: float
-    settings: CheckSettings
+    hours: float
+    seed: int
 
     @property
     def passed(self) -> bool:
@@ -102,8 +90,8 @@ class Check:
         """As one JSON object."""
         return {
             "passed": self.passed,
-            "seed": self.settings.seed,
-            "hours": self.settings.hours,
+            "seed": self.seed,
+            "hours": self.hours,
             "confidence": 1.0 - FALSE_ALARM,
             "confidence_of_each": self.confidence,
             "devices": {
@@ -140,13 +128,16 @@ def unmeasured(params: Any, plan: list[Experiment]) -> list[str]:
 
 def check_devices(
     sets: Mapping[str, Mapping[str, Any]],
-    settings: CheckSettings,
-    tell: Callable[[str], None] = lambda what: None,
+    hours: float,
+    seed: int,
+    fly: bool,
+    tell: Callable[[str], None],
 ) -> Check:
     """Measure devices.
 
     Args:
         sets: name to devices that fly together, kind to parameters.
+        hours: at rest; 0: not at all.
 
     Raises:
         InputError: there is nothing else than what is left out.
@@ -168,45 +159,34 @@ def check_devices(
         if not found:
             raise InputError(words)
         tell(words)
-    plans = {
-        name: planned(device.kind, device.params, world, settings.seed)
-        for name, device in found.items()
-    }
-    confidence = 1.0 - FALSE_ALARM / max(1, _intervals(found, plans, settings))
+    plans = {name: planned(each.kind, each.params, world, seed) for name, each in found.items()}
+    # each interval may miss, and the check shall miss once in twenty
+    intervals = 0
+    for name, device in found.items():
+        intervals += sum(experiment.intervals for experiment in plans[name])
+        if hours > 0.0 and device.kind in SENSORS:
+            intervals += at_rest.rest_intervals(device.kind, device.params, hours)
+        if fly and device.kind in SENSORS:
+            intervals += flight.flight_intervals(device.kind)
+    confidence = 1.0 - FALSE_ALARM / max(1, intervals)
     for name, device in found.items():
         if left := unmeasured(device.params, plans[name]):
             tell(f"{name}: not measured: {', '.join(left)}")
         tell(f"{name}: each figure alone")
         for experiment in plans[name]:
             device.alone += experiment.measure(confidence)
-        if settings.hours > 0.0 and device.kind in SENSORS:
-            tell(f"{name}: {settings.hours:g} h at rest")
-            bench = Bench(device.kind, world, settings.seed)
-            device.rested = at_rest.rest(
-                device.kind, device.params, bench, settings.hours, confidence
-            )
+        if hours > 0.0 and device.kind in SENSORS:
+            tell(f"{name}: {hours:g} h at rest")
+            bench = Bench(device.kind, world, seed)
+            device.rested = at_rest.rest(device.kind, device.params, bench, hours, confidence)
     for name, devices in sets.items():
-        if settings.fly and any(kind in SENSORS for kind in devices):
+        if fly and any(kind in SENSORS for kind in devices):
             tell(f"{name}: a flight")
-            for kind, flown in flight.fly_devices(devices, settings.seed, confidence).items():
+            for kind, flown in flight.fly_devices(devices, seed, confidence).items():
                 found[_name(name, kind, devices)].flown = flown
-    return Check(found, confidence, settings)
+    return Check(found, confidence, hours, seed)
 
 
 def _name(name: str, kind: str, devices: Mapping[str, Any]) -> str:
     """Of a device: its own, or that of its set with its kind."""
     return name if len(devices) == 1 else f"{name}/{kind}"
-
-
-def _intervals(
-    devices: Mapping[str, Checked], plans: Mapping[str, list[Experiment]], settings: CheckSettings
-) -> int:
-    """Intervals of the whole check: each may miss, and the check shall miss once in twenty."""
-    total = 0
-    for name, device in devices.items():
-        total += sum(experiment.intervals for experiment in plans[name])
-        if settings.hours > 0.0 and device.kind in SENSORS:
-            total += at_rest.rest_intervals(device.kind, device.params, settings.hours)
-        if settings.fly and device.kind in SENSORS:
-            total += flight.flight_intervals(device.kind)
-    return total

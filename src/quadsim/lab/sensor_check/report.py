@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import plotly.graph_objects as go
@@ -12,7 +11,6 @@ from markupsafe import Markup
 from quadsim.analysis.report.figures import BAND, ESTIMATE, RUNS, TRUTH, panels, style, thin
 from quadsim.analysis.report.template import figure_markup, render_page
 from quadsim.base.surroundings import versions
-from quadsim.base.whole_files import write_whole
 from quadsim.lab.sensor_check.check import FALSE_ALARM, Check, Checked
 from quadsim.lab.sensor_check.flight import DeviceFlight
 from quadsim.lab.sensor_check.rest import RestChannel, Rested
@@ -116,19 +114,10 @@ def render_check(check: Check) -> str:
         facts=[
             ("devices", str(len(devices))),
             ("figures", str(sum(len(part) for d in devices for part in d.parts().values()))),
-            ("seed", str(check.settings.seed)),
-            ("at rest", f"{check.settings.hours:g} h"),
+            ("seed", str(check.seed)),
+            ("at rest", f"{check.hours:g} h"),
         ],
         together=f"{100.0 * (1.0 - FALSE_ALARM):g}",
         each=f"{100.0 * check.confidence:.4f}",
         versions=versions(),
     )
-
-
-def write_check_report(check: Check, path: Path) -> None:
-    """Write the report, whole or not at all.
-
-    Raises:
-        InputError: the file cannot be written.
-    """
-    write_whole(path, render_check(check))

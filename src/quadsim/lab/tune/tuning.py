@@ -1,40 +1,55 @@
-"""Gains for a vehicle, from the inside out: relay experiments and rules, then a search on top."""
+"""Gains for a vehicle, from the inside out: relay experiments and rules, then a search on top.
+
+The result is an autopilot file, and a picture of the steps before and after.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import plotly.graph_objects as go
+import yaml
+from plotly.subplots import make_subplots
 from scipy.optimize import minimize
 
+from quadsim._version import __version__
+from quadsim.analysis.report.figures import ESTIMATE, REFERENCE, finish_panels, thin
 from quadsim.base.errors import FlightError, InputError
 from quadsim.base.files import find
-from quadsim.base.parameters import load
+from quadsim.base.parameters import from_mapping, load
 from quadsim.control.airframe import pack_airframe
 from quadsim.control.parameters import AutopilotParams
 from quadsim.lab.campaign.batch import run_batch
-from quadsim.lab.tune.loop_margins import LEAST_GAIN, LEAST_PHASE_DEG, LOOPS, Margins, all_margins
+from quadsim.lab.parameter_text import parameter_lines
+from quadsim.lab.tune.loop_margins import (
+    KEYS,
+    LEAST_GAIN,
+    LEAST_PHASE_DEG,
+    LOOPS,
+    RULES,
+    GainBounds,
+    Margins,
+    all_margins,
+    apply_rule,
+    raised,
+    with_factors,
+    within_margins,
+)
 from quadsim.lab.tune.relay import LimitCycle, RelayBench, filtered_share, inner_samples
 from quadsim.lab.tune.step_flights import (
     AXES,
+    SIZE,
+    UNITS,
     Response,
     StepFlight,
     StepsFlown,
     fly_steps,
     make_flights,
-)
-from quadsim.lab.tune.tuning_rules import (
-    KEYS,
-    RULES,
-    GainBounds,
-    apply_rule,
-    raised,
-    with_factors,
-    within_margins,
 )
 from quadsim.sim.log import Array
 from quadsim.sim.scenario import Scenario, load_scenario
@@ -378,3 +393,63 @@ def search(
         say(f"{name}: {words}")
         params = with_factors(params, job.loops, factors)
     return params
+
+
+WIDTH_PX, INNER_PX = 1100, 840
+
+_BEFORE, _AFTER = "#d55e00", ESTIMATE
+
+
+def _one(words: str) -> str:
+    return " ".join(words.split())
+
+
+def autopilot_text(tuning: Tuning) -> str:
+    """The text of an autopilot file with every key, and how it was made as a comment."""
+    file = tuning.scenario.file
+    how = f"relay experiments, rule {tuning.rule}"
+    if tuning.method == "optimise":
+        how += ", then a search over flown steps"
+    name = f"{_one(file.vehicle)}, tuned by {tuning.method}"
+    content = asdict(replace(tuning.after, name=name))
+    head = [
+        f"# Made by quadsim {__version__}, quadsim tune: {how}; seed {tuning.seed}.",
+        f"# Vehicle {_one(file.vehicle)}, sensors {_one(file.sensors)}.",
+        f"# Loops tuned: {', '.join(tuning.loops)}.",
+        f"# What tuning does not set is of the autopilot {_one(file.autopilot)}.",
+    ]
+    text = "\n".join([*head, *parameter_lines(content)]) + "\n"
+    from_mapping(AutopilotParams, yaml.safe_load(text), "tuned autopilot")
+    return text
+
+
+def tuning_picture(tuning: Tuning) -> go.Figure:
+    """Steps before and after, a row for each axis, in calm air and in wind."""
+    titles = [
+        f"{axis}, {UNITS[axis]}{', wind 4.5 m/s with gusts' if windy else ''}"
+        for axis in AXES
+        for windy in (False, True)
+    ]
+    figure = make_subplots(
+        rows=len(AXES), cols=2, subplot_titles=titles, vertical_spacing=0.08, shared_xaxes=True
+    )
+    before, after = tuning.flown
+    for row, axis in enumerate(AXES, 1):
+        for windy in (False, True):
+            place = {"row": row, "col": 1 + windy}
+            for flown, name, colour in ((before, "before", _BEFORE), (after, "after", _AFTER)):
+                response = flown.of(axis, windy)
+                if response is not None:
+                    rows = thin(len(response.time_s), 400)
+                    figure.add_scatter(
+                        x=response.time_s[rows], y=response.values[rows], name=name, mode="lines",
+                        line={"color": colour, "width": 1.8}, **place,
+                    )  # fmt: skip
+            line = {"color": REFERENCE, "dash": "dash", "width": 1}
+            figure.add_hline(y=SIZE[axis], line=line, **place)
+            figure.update_yaxes(range=[-0.2, 1.8 * SIZE[axis]], **place)
+    figure.update_xaxes(title_text="time since the step, s", row=len(AXES))
+    lost = " (before: lost)" if before.calm is None else ""
+    vehicle = _one(tuning.scenario.file.vehicle)
+    title = f"<b>{vehicle}</b>, {tuning.method}: steps before and after{lost}"
+    return finish_panels(figure, WIDTH_PX, INNER_PX, title)

@@ -14,9 +14,8 @@ from quadsim.base.errors import InputError
 from quadsim.base.files import find, read_limited
 from quadsim.base.parameters import from_mapping, read_yaml, read_yaml_text
 from quadsim.lab.parameter_text import parameter_lines
-from quadsim.lab.vehicle_import.figures import HOVER_SPEED, Figures, Mount
+from quadsim.lab.vehicle_import.figures import HOVER_SPEED, Figures, Mount, read_text
 from quadsim.lab.vehicle_import.links import MAX_BYTES, read_links
-from quadsim.lab.vehicle_import.parameter_files import read_text
 from quadsim.vehicle.layout import lay_out
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.start import hover_speed_radps
