@@ -38,10 +38,9 @@ from quadsim.lab.identify.shooting import (
     wrench_residuals,
 )
 from quadsim.lab.validate.bounds import bound_rows, judge_bounds
-from quadsim.lab.validate.disturbance import torque_memory
-from quadsim.lab.validate.prediction import HORIZONS_S as HORIZONS
 from quadsim.lab.validate.recorded import RecordedFlight, as_recorded_by, read_recorded
-from quadsim.lab.validate.residuals import as_logged, residual_wrench
+from quadsim.lab.validate.residuals import HORIZONS_S as HORIZONS
+from quadsim.lab.validate.residuals import as_logged, residual_wrench, torque_memory
 from quadsim.lab.validate.validation import (
     JudgedFlight,
     ValidationSettings,

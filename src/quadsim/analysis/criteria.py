@@ -7,6 +7,7 @@ of an error stays below a limit, and a share of samples within one stated deviat
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -144,15 +145,9 @@ def judge_signal(criterion: SignalCriterion, logs: Logs) -> Judged:
 
 def _smallest_limit(values: Array, passes: Callable[[float], bool]) -> float | None:
     """The smallest of the values that passes as a limit."""
-    limits = np.unique(values[np.isfinite(values)])
-    low, high = 0, len(limits)
-    while low < high:
-        middle = (low + high) // 2
-        if passes(float(limits[middle])):
-            high = middle
-        else:
-            low = middle + 1
-    return float(limits[low]) if low < len(limits) else None
+    limits = np.unique(values[np.isfinite(values)]).tolist()
+    first = bisect_left(limits, True, key=passes)
+    return limits[first] if first < len(limits) else None
 
 
 def _is_meant(criterion: EventCriterion, event: Event, start_ns: int) -> bool:

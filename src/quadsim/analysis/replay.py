@@ -14,12 +14,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from quadsim.analysis.refusals import refusals
 from quadsim.analysis.replay_log import (
     FilterStates,
     Overheard,
     inside_of_smoothed,
     read_truth,
+    refusals,
     truth_topic,
 )
 from quadsim.bag.confusions import MendedBag, confusions_of, mend_words

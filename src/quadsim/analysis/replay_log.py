@@ -2,12 +2,12 @@
 
 Rates, gaps and latency of a bag's messages are heard while it is read. Estimates are judged by the
 ground truth or by a motion capture system's poses. Innovations and biases are stored while an
-estimator runs.
+estimator runs, and measurements that it refused are counted by reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -19,8 +19,8 @@ from quadsim.bag.reading import Bag, BagMessage, Batch
 from quadsim.bag.topics import topic
 from quadsim.base.errors import InputError, QuadsimError
 from quadsim.estimation.eskf.layout import DRAG, GRAVITY, SENSORS, VECTORS
-from quadsim.estimation.eskf.measurement_buffer import INNOVATION
-from quadsim.estimation.interface import Estimator
+from quadsim.estimation.eskf.measurement_buffer import INNOVATION, VERDICTS
+from quadsim.estimation.interface import NO_DATUM, Estimator
 from quadsim.estimation.running import BIAS_STEP_NS, BIASES, Found
 from quadsim.sim.disk_arrays import KeptRows, give_back, slices
 from quadsim.sim.log import Array, Arrivals, Innovations, Inside, Stamps, Track
@@ -298,3 +298,35 @@ def inside_of_smoothed(rows: NDArray[Any], q_BS: Array) -> Inside:
     variances = rows["gyro_bias_variance"], rows["accel_bias_variance"]
     covariances = [variance[:, :, None] * np.eye(3) for variance in variances]
     return _turned(rows["odometry"]["stamp_ns"], rows, q_BS[None], covariances, {})
+
+
+#: Reasons that count as refused; after a gap or a jump of the clock a sample is used.
+REASONS = (*(word for word in VERDICTS[1:] if word not in ("gap", "clock_jump")), NO_DATUM)
+#: Of what a flight rests on, in words.
+_FIXES = {
+    "gnss_position": "fixes", "gnss_velocity": "velocities", "external_position": "poses",
+    "external_attitude": "attitudes",
+}  # fmt: skip
+
+
+def refusals(counts: Mapping[str, int], kind: str) -> dict[str, int]:
+    """Reason to number of the messages of a kind that were not taken."""
+    found = {reason: counts.get(f"{kind}_{reason}", 0) for reason in REASONS}
+    return {reason: number for reason, number in found.items() if number}
+
+
+def mostly_refused(name: str, figures: Mapping[str, Any], counts: Mapping[str, int]) -> list[str]:
+    """Measurements that a flight rests on of which more than half were refused, in words.
+
+    Args:
+        figures: its summary, with the innovations in ``nis``.
+    """
+    found = []
+    for kind, words in _FIXES.items():
+        gated = figures.get("nis", {}).get(kind, {})
+        unfit = sum(refusals(counts, kind).values())
+        all_ = gated.get("count", 0) + gated.get("refused", 0) + unfit
+        share = (gated.get("refused", 0) + unfit) / all_ if all_ else 0.0
+        if share > 0.5:
+            found.append(f"{100.0 * share:.0f} % of the {words} refused ({name})")
+    return found

@@ -6,25 +6,24 @@ A summary says what errors say beyond a number each. Files are TUM and CSV, whic
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from quadsim.analysis import consistency, metrics, trajectory
 from quadsim.analysis.consistency import POSITION_DOF, interval
 from quadsim.analysis.metrics import Score
-from quadsim.analysis.refusals import mostly_refused
 from quadsim.analysis.replay import Replay
+from quadsim.analysis.replay_log import mostly_refused
 from quadsim.analysis.summary import Summary, digest, summarize
 from quadsim.analysis.trajectory import Span
 from quadsim.base.errors import InputError
 from quadsim.base.surroundings import machine, versions
+from quadsim.base.whole_files import whole_file
 from quadsim.sim.disk_arrays import forget_track, give_back
 from quadsim.sim.log import Arrivals, FlightLog, Track
 
@@ -289,24 +288,6 @@ CSV_COLUMNS = (
 _ROWS = 4096  # written at once
 
 
-@contextmanager
-def _written(path: Path) -> Iterator[IO[str]]:
-    """A text file that is there whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            yield file
-        temporary.replace(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def write_tum(track: Track, path: Path) -> None:
     """Write a trajectory as ``stamp tx ty tz qx qy qz qw``, s and m, as evo and others read it.
 
@@ -314,7 +295,7 @@ def write_tum(track: Track, path: Path) -> None:
         InputError: the file cannot be written.
     """
     numbers = np.concatenate([track.p_W, np.roll(track.q_WB, -1, axis=1)], axis=1)
-    with _written(path) as file:
+    with whole_file(path) as file:
         for stamp_ns, row in zip(track.stamp_ns.tolist(), numbers.tolist(), strict=True):
             seconds, nanoseconds = divmod(stamp_ns, 1_000_000_000)
             file.write(f"{seconds}.{nanoseconds:09d} {' '.join(f'{x:.9g}' for x in row)}\n")
@@ -326,7 +307,7 @@ def write_csv(estimate: Track, truth: Track, path: Path) -> None:
     Raises:
         InputError: the file cannot be written.
     """
-    with _written(path) as file:
+    with whole_file(path) as file:
         file.write(",".join(("stamp_ns", *CSV_COLUMNS)) + "\n")
         for first in range(0, len(estimate), _ROWS):
             part = estimate[first : first + _ROWS]

@@ -17,6 +17,8 @@ from quadsim.lab.tune.step_flights import StepFlight, StepsFlown, fly_steps, mak
 from quadsim.lab.tune.tuning import load_vehicle, tune_by_relay
 
 Flat = dict[str, Any]
+#: Of all noise and wind.
+SEED = 1
 _SPECS = {leaf.name: leaf.spec for leaf in leaves(AutopilotParams)}
 
 
@@ -94,11 +96,10 @@ class GainBench:
         InputError: a file is wrong, or the vehicle is no multirotor.
     """
 
-    def __init__(self, vehicle: str, sensors: str, autopilot: str, seed: int = 1) -> None:
+    def __init__(self, vehicle: str, sensors: str, autopilot: str) -> None:
         self.vehicle, self.sensors, self.autopilot = vehicle, sensors, autopilot
-        self.scenario = load_vehicle(vehicle, sensors, autopilot, seed)
+        self.scenario = load_vehicle(vehicle, sensors, autopilot, SEED)
         self.start: Flat = flatten(self.scenario.autopilot)
-        self._seed = seed
         self._flights: dict[bool, StepFlight] = {}
         self._lock = threading.Lock()
 
@@ -114,7 +115,7 @@ class GainBench:
         """
         params = self.params(flat)
         with self._lock:
-            self._flights = self._flights or make_flights(self.scenario, self._seed)
+            self._flights = self._flights or make_flights(self.scenario, SEED)
             steps = fly_steps(self._flights, params)
         return Tried(steps, all_margins(params, self.scenario.vehicle))
 

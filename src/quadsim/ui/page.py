@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from nicegui import app, run, ui
@@ -12,10 +11,11 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quadsim.api.flight import Flight
-from quadsim.base.errors import InputError, QuadsimError
+from quadsim.base.errors import QuadsimError
 from quadsim.base.surroundings import LOCALHOST
+from quadsim.base.whole_files import write_whole
 from quadsim.ui.fly_tab import FlyTab
-from quadsim.ui.parts import DENSE, errors_told, every, title
+from quadsim.ui.parts import DENSE, errors_told, every, new_file, title
 from quadsim.ui.tune_tab import TuneTab
 from quadsim.ui.workspace import AS_RECORDED, Workspace
 
@@ -134,16 +134,8 @@ class RunsTab:
 
     async def _save_report(self) -> None:
         with errors_told():
-            path = Path(str(self._file.value).strip()).expanduser()
-            if path.suffix != ".html":
-                raise InputError(f"{path}: a report ends in .html")
-            if path.exists():
-                raise InputError(f"{path}: exists already; name a new file")
-            text = await run.io_bound(self._workspace.report, self._chosen)
-            try:
-                path.write_text(text, encoding="utf-8")
-            except OSError as error:
-                raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+            path = new_file(str(self._file.value), ".html", "a report")
+            write_whole(path, await run.io_bound(self._workspace.report, self._chosen))
             ui.notify(f"saved {path.resolve()}", type="positive")
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from nicegui import ui
 
-from quadsim.base.errors import QuadsimError
+from quadsim.base.errors import InputError, QuadsimError
 from quadsim.ui.choices import AS_SCENARIO
 
 #: Look of lists and fields.
@@ -35,6 +36,20 @@ def every(period_s: float, callback: Callable[[], None]) -> None:
 def title(text: str) -> None:
     """The title of a group of controls."""
     ui.label(text).classes("text-xs font-bold uppercase tracking-wide opacity-60 mt-2")
+
+
+def new_file(typed: str, ending: str, what: str) -> Path:
+    """The path of a file to be written.
+
+    Raises:
+        InputError: it has another ending, or is there already.
+    """
+    path = Path(typed.strip()).expanduser()
+    if path.suffix != ending:
+        raise InputError(f"{path}: {what} ends in {ending}")
+    if path.exists():
+        raise InputError(f"{path}: exists already; name a new file")
+    return path
 
 
 def file_choice(setup: object, name: str, known: Sequence[str]) -> ui.select:

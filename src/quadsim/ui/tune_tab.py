@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from nicegui import run, ui
 
-from quadsim.base.errors import InputError
 from quadsim.base.files import known
 from quadsim.base.whole_files import write_whole
 from quadsim.lab.tune.loop_margins import LEAST_GAIN, LEAST_PHASE_DEG
 from quadsim.ui.charts import options, step_panels
 from quadsim.ui.gain_bench import GAINS, Gain, GainBench, Tried
-from quadsim.ui.parts import DENSE, errors_told, title
+from quadsim.ui.parts import DENSE, errors_told, new_file, title
 from quadsim.ui.workspace import Workspace
 
 #: A slider goes up to so many times the file's gain, or to this where the file's is 0.
@@ -165,15 +163,8 @@ class TuneTab:
         bench = self._workspace.bench
         assert bench is not None
         with errors_told():
-            path = Path(str(self._path.value).strip()).expanduser()
-            if path.suffix != ".yaml":
-                raise InputError(f"{path}: an autopilot file ends in .yaml")
-            if path.exists():
-                raise InputError(f"{path}: exists already; name a new file")
-            try:
-                write_whole(path, bench.file_text(self._workspace.gains))
-            except OSError as error:
-                raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+            path = new_file(str(self._path.value), ".yaml", "an autopilot file")
+            write_whole(path, bench.file_text(self._workspace.gains))
             ui.notify(f"saved {path.resolve()}", type="positive")
 
     # ---- what they give ------------------------------------------------------------------------

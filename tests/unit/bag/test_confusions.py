@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from quadsim.analysis.refusals import mostly_refused, refusals
+from quadsim.analysis.replay_log import mostly_refused, refusals
 from quadsim.bag import confusions
 from quadsim.bag.confusions import confusions_of
 

@@ -24,14 +24,13 @@ DT_S = 0.1
 def noise(seed: int, count: int, model: AllanNoise) -> np.ndarray:
     """Samples of a model, each term by its own recursion."""
     generator = np.random.default_rng(seed)
-    white, steps, driven, integral = generator.standard_normal((4, count + 1))
+    white, steps, driven = generator.standard_normal((3, count + 1))
     kept = math.exp(-DT_S / model.instability_time_s)
     driven[1:] *= math.sqrt(1.0 - kept**2)  # the first is drawn from the stationary process
     return (
         model.white / math.sqrt(DT_S) * white[1:]
         + model.walk * math.sqrt(DT_S) * np.cumsum(steps[1:])
         + model.instability * signal.lfilter([1.0], [1.0, -kept], driven)[:-1]
-        + model.rounding / DT_S * np.diff(integral)
     )
 
 
@@ -47,12 +46,11 @@ def covariances(count: int, time_s: float) -> dict[str, np.ndarray]:
         "white": np.eye(count) / DT_S,
         "walk": (np.minimum(i[:, None], i) + 1) * DT_S,
         "instability": np.exp(-lag * DT_S / time_s),
-        "rounding": (2.0 * np.eye(count) - (lag == 1)) / DT_S**2,
     }
 
 
 @pytest.mark.parametrize("time_s", [0.05, 2.0, 300.0])
-@pytest.mark.parametrize("term", ["white", "walk", "instability", "rounding"])
+@pytest.mark.parametrize("term", ["white", "walk", "instability"])
 def test_variances_are_those_of_the_covariance(term, time_s):
     """Half the expected square of the difference of two neighbouring means."""
     for n in (1, 2, 5, 40):
@@ -83,7 +81,6 @@ def test_far_above_the_interval_the_models_are_the_standards():
         (AllanNoise(white=2.0), 4.0 / tau_s),
         (AllanNoise(walk=2.0), 4.0 * tau_s / 3.0),
         (AllanNoise(instability=1.0, instability_time_s=time_s), markov),
-        (AllanNoise(rounding=2.0), 12.0 / tau_s**2),
     ):
         # sampling matters to the order (dt/tau)^2 and dt^2/(tau T), at most 4e-6
         np.testing.assert_allclose(model.variance(n, DT_S), expected, rtol=1e-5)
@@ -116,7 +113,7 @@ def test_the_flat_floor_is_that_of_flicker():
     assert flat.flat_floor() == pytest.approx(1.0, rel=1e-3)
 
 
-@pytest.mark.parametrize("term", ["white", "walk", "instability", "rounding"])
+@pytest.mark.parametrize("term", ["white", "walk", "instability"])
 def test_the_spectrum_has_the_variance_of_the_model(term):
     """The integral of the density times that of the difference of two means."""
     model, n = AllanNoise(instability_time_s=2.0, **{term: 1.0}), 7
@@ -176,7 +173,6 @@ MODELS = {
         20_000,
         30,
     ),
-    "white rounding": (AllanNoise(white=1e-3, rounding=1e-3), 20_000, 30),
     "white walk instability": (
         AllanNoise(white=1e-3, walk=3e-5, instability=1e-3, instability_time_s=10.0),
         36_000,
@@ -250,7 +246,6 @@ def test_a_term_that_is_not_there_is_not_told_from_zero():
         ("white", AllanNoise(white=1e-3)),
         ("white walk", AllanNoise(white=1e-3, walk=1e-4)),
         ("white instability", AllanNoise(white=1e-3, instability=1e-3, instability_time_s=10.0)),
-        ("white rounding", AllanNoise(white=1e-3, rounding=2e-3)),
     ],
 )
 def test_the_terms_that_are_there_are_chosen(terms, model):

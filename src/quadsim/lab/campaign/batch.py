@@ -307,12 +307,8 @@ def run_apart(work: Callable[[Job], Result], job: Job, pool: Pool) -> Result:
         FlightError: the process died.
         Exception: whatever ``work`` raised.
     """
-    try:
-        with _starting_processes():
-            future = pool.executor().submit(work, job)
-        return future.result()
-    except pool.death:
-        raise FlightError(DIED) from None
+    ((_, result),) = stream_results(work, [job], pool)
+    return result
 
 
 def run_batch(

@@ -33,8 +33,8 @@ from quadsim.lab.identify.shooting import (
     wrench_residuals,
 )
 from quadsim.lab.parameter_text import parameter_lines, rounded
-from quadsim.lab.validate.disturbance import torque_memory
 from quadsim.lab.validate.recorded import RecordedFlight, as_recorded_by
+from quadsim.lab.validate.residuals import torque_memory
 from quadsim.vehicle.parameters import VehicleParams
 
 #: Fewest stretches whose errors are told apart for intervals, and their least length, s.
@@ -45,6 +45,8 @@ FORCE_UNIT = 0.05
 EVERY = 10
 #: Horizons of the predictions, and the time from start to start, s.
 HORIZONS_S, APART_S = (0.1, 0.25, 0.5), 0.2
+#: Time before a prediction in which a constant torque is observed, s.
+TRIM_S = 4.0
 #: What air at 1 m/s changes of a rotor's force in hover, about.
 AIR_SHARE = 0.05
 
@@ -190,8 +192,6 @@ def identify_flights(
     vehicle: VehicleParams,
     gravity_mps2: float,
     residual: bool = False,
-    trim_s: float = 4.0,
-    most: int = 30,
 ) -> FlightsFit:
     """Estimate a multirotor's figures from recorded flights.
 
@@ -199,15 +199,13 @@ def identify_flights(
         vehicle: for the mass, the geometry of the rotors, and where the search begins.
         gravity_mps2: where it was flown.
         residual: whether the torque's residual is fitted, too; inertia and hub moment then stay.
-        trim_s: as of :func:`quadsim.lab.identify.shooting.motion_residuals`.
-        most: evaluations, those for derivatives not counted.
 
     Raises:
         InputError: too little flight.
     """
     if sum(float(each.free.sum() * each.dt_s) for each in flights) < 2.0 * SHORTEST_S:
         raise InputError(f"less than {2.0 * SHORTEST_S:g} s of free flight in all")
-    stretches, set_up = stretches_of(flights), (gravity_mps2, vehicle.mass_kg, trim_s)
+    stretches, set_up = stretches_of(flights), (gravity_mps2, vehicle.mass_kg, TRIM_S)
     errors = flight_residuals(stretches, *set_up)
     noisier = [flight_residuals(each, *set_up) for each in with_noise_again(stretches)]
     unknowns = [*vehicle_unknowns(vehicle, gravity_mps2), *recorder_unknowns(flights[0].levelled)]
@@ -219,7 +217,7 @@ def identify_flights(
     if not all(np.isfinite(each.f_B).any() for each in flights):
         names = ("accelerometer", "imu_position")
         unknowns = [each for each in unknowns if not any(name in each.name for name in names)]
-    fit = fit_figures(vehicle, unknowns, errors, most, noisier)
+    fit = fit_figures(vehicle, unknowns, errors, noisier=noisier)
     stored: dict[UnknownFigure, float] = {}
     free = ["residual" in each.name for each in fit.unknowns]
     while not (fit.told | free).all():

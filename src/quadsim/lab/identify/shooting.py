@@ -26,11 +26,15 @@ from scipy.stats import t as student
 from quadsim.base.compiled import Array
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import flatten, unflatten
-from quadsim.lab.validate.disturbance import acting_torque, block_of
 from quadsim.lab.validate.kernels import make_model, predicted
-from quadsim.lab.validate.prediction import starts_of, state_at
 from quadsim.lab.validate.recorded import COMMANDED, RecordedFlight, as_recorded_by, turn
-from quadsim.lab.validate.residuals import residual_wrench
+from quadsim.lab.validate.residuals import (
+    acting_torque,
+    block_of,
+    residual_wrench,
+    starts_of,
+    state_at,
+)
 from quadsim.vehicle.parameters import RecorderParams, VehicleParams
 
 Residuals = Callable[[VehicleParams], list[Array]]

@@ -3,8 +3,8 @@
 Figures follow IEEE Std 952-1997, annex C: for an average over tau, white noise of density N has the
 variance N^2/tau, a random walk K^2 tau/3, a Gauss-Markov process of deviation sigma and correlation
 time T (there q_c^2 = 2 sigma^2/T) its own hump, with the peak 0.437 q_c sqrt(T) = 0.618 sigma at
-1.89 T, and the rounding of an integral (an angle, a velocity) 3 Q^2/tau^2. The models below are
-those of sampled processes, exact at every tau; far above the sample interval they are the same.
+1.89 T. The models below are those of sampled processes, exact at every tau; far above the sample
+interval they are the same.
 """
 
 from __future__ import annotations
@@ -43,14 +43,12 @@ class AllanNoise:
         white: density N, unit/sqrt(Hz).
         walk: random walk K of the bias, unit/s/sqrt(Hz).
         instability: deviation sigma of the Gauss-Markov bias instability, unit.
-        rounding: deviation Q of the integral's error, unit s.
     """
 
     white: float = 0.0
     walk: float = 0.0
     instability: float = 0.0
     instability_time_s: float = 500.0
-    rounding: float = 0.0
 
     def variance(self, count: ArrayLike, dt_s: float) -> Array:
         """Allan variance for averages over ``count`` samples, dt_s apart."""
@@ -67,10 +65,7 @@ class AllanNoise:
         decay = math.exp(-dt_s / self.instability_time_s)
         instability = dt_s * (1.0 - decay**2) / ((1.0 - decay) ** 2 + decay * half)
         return np.asarray(
-            self.white**2
-            + self.walk**2 * dt_s**2 / half
-            + self.instability**2 * instability
-            + self.rounding**2 * half / dt_s
+            self.white**2 + self.walk**2 * dt_s**2 / half + self.instability**2 * instability
         )
 
 
@@ -98,12 +93,11 @@ def _instability_variance(n: Array, dt_s: float, time_s: float) -> Array:
 
 
 #: Allan variance of each term at the figure 1, of averages over n samples dt_s apart; time_s is the
-#: instability's. Rounding is an error of the integral of each sample.
+#: instability's.
 VARIANCES: dict[str, Callable[[Array, float, float], Array]] = {
     "white": lambda n, dt_s, time_s: 1.0 / (n * dt_s),
     "walk": _walk_variance,
     "instability": _instability_variance,
-    "rounding": lambda n, dt_s, time_s: 3.0 / (n * dt_s) ** 2,
 }
 
 

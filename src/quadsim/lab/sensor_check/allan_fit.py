@@ -75,7 +75,7 @@ def _whitened(curve: AllanCurve, noise: AllanNoise) -> tuple[Array, Array]:
     return log_variance, linalg.cholesky(covariance, lower=True)
 
 
-def correlation(curve: AllanCurve, noise: AllanNoise, points: int = 20_000) -> Array:
+def correlation(curve: AllanCurve, noise: AllanNoise) -> Array:
     """(M, M) correlation of overlapping Allan variances of Gaussian noise.
 
     The covariance of two means of squares is the sum of their squared cross-covariance, which by
@@ -83,6 +83,7 @@ def correlation(curve: AllanCurve, noise: AllanNoise, points: int = 20_000) -> A
     dt))^2``. The integral is taken on a logarithmic axis, one point in each of its parts at a place
     that does not repeat (the golden section), as the integrand oscillates.
     """
+    points = 20_000
     low, high = math.log(0.01 / (curve.samples * curve.dt_s)), math.log(0.5 / curve.dt_s)
     places = np.arange(points) + np.mod(np.arange(points) * 0.6180339887498949, 1.0)
     frequency_hz = np.exp(low + (high - low) * places / points)

@@ -22,9 +22,16 @@ from scipy.stats import t as student
 from quadsim.base.compiled import Array
 from quadsim.lab.identify.shooting import UnknownFigure, start_figures, with_values
 from quadsim.lab.validate.bounds import REGIMES, WindowErrors, bound_rows
-from quadsim.lab.validate.prediction import HORIZONS_S, Prediction, predict_flight
 from quadsim.lab.validate.recorded import RecordedFlight
-from quadsim.lab.validate.residuals import Wrench, as_logged, residual_wrench, wrench_of
+from quadsim.lab.validate.residuals import (
+    HORIZONS_S,
+    Prediction,
+    Wrench,
+    as_logged,
+    predict_flight,
+    residual_wrench,
+    wrench_of,
+)
 from quadsim.vehicle.parameters import VehicleParams
 
 #: Bands of the spectra, Hz.

@@ -11,10 +11,15 @@ from scipy.spatial.transform import Rotation
 
 from quadsim.bag.reading import open_bag
 from quadsim.base.errors import InputError
-from quadsim.lab.validate.disturbance import BLOCK_S, acting_torque, torque_memory
-from quadsim.lab.validate.prediction import predict_flight, state_at
 from quadsim.lab.validate.recorded import as_recorded_by, read_recorded, smoothed_motion
-from quadsim.lab.validate.residuals import residual_wrench
+from quadsim.lab.validate.residuals import (
+    BLOCK_S,
+    acting_torque,
+    predict_flight,
+    residual_wrench,
+    state_at,
+    torque_memory,
+)
 
 GRAVITY, SECONDS = 9.80665, 4.0
 #: Deviation in N m and time constant in s of the torque that acts.

@@ -10,8 +10,8 @@ from quadsim.bag.reading import open_bag
 from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.lab.validate.bounds import bound_rows, judge_bounds
-from quadsim.lab.validate.prediction import HORIZONS_S
 from quadsim.lab.validate.recorded import read_recorded
+from quadsim.lab.validate.residuals import HORIZONS_S
 from quadsim.lab.validate.validation import (
     ValidationSettings,
     judge_predictions,

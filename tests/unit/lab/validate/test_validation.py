@@ -20,9 +20,8 @@ from quadsim.lab.identify.shooting import (
     with_values,
     wrench_residuals,
 )
-from quadsim.lab.validate.prediction import predict_flight
 from quadsim.lab.validate.recorded import as_recorded_by, read_recorded, turn, where_flying
-from quadsim.lab.validate.residuals import residual_wrench
+from quadsim.lab.validate.residuals import predict_flight, residual_wrench
 
 GRAVITY = 9.80665
 
