@@ -13,7 +13,6 @@ from click.testing import CliRunner
 from quadsim.analysis.criteria import judge_signal
 from quadsim.analysis.metrics import at_stamps
 from quadsim.base import surroundings
-from quadsim.base.errors import InputError
 from quadsim.cli import main
 from quadsim.lab.estimator_rerun import rerun_estimator
 from quadsim.lab.reproduce import fcnd
@@ -116,8 +115,6 @@ def test_the_filter_beside_gives_what_the_filter_in_the_loop_gave():
     assert rows.sum() == len(beside) > 300
     np.testing.assert_allclose(beside.p_W, flown.p_W[rows], atol=1e-6)  # degrees and back
     np.testing.assert_allclose(beside.q_WB, flown.q_WB[rows], atol=1e-9)
-    with pytest.raises(InputError, match="unknown estimator 'ukf'; known: eskf"):
-        rerun_estimator(loop, "ukf")
 
 
 def test_pooled_samples_need_more_seeds_for_a_narrow_band(outcomes):
