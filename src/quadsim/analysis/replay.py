@@ -31,10 +31,10 @@ from quadsim.bag.origin import estimator_of
 from quadsim.bag.reading import Bag, open_bag
 from quadsim.bag.topics import TRUTH, datum_of, field_of, topic
 from quadsim.bag.unread import unread_notes
-from quadsim.base.changes import given_keys
-from quadsim.base.errors import InputError, did_you_mean
+from quadsim.base.changes import given_keys, parse_changes
+from quadsim.base.errors import InputError
 from quadsim.base.files import find
-from quadsim.base.parameters import flatten, load, read_yaml, read_yaml_text, unflatten
+from quadsim.base.parameters import flatten, load, read_yaml, unflatten
 from quadsim.estimation import make_estimator
 from quadsim.estimation.assumptions import assumed, differing_keys
 from quadsim.estimation.eskf.measurement_buffer import IMU
@@ -178,19 +178,11 @@ def changed(params: EstimatorParams, changes: Sequence[str]) -> EstimatorParams:
     Raises:
         InputError: naming key, value and what is allowed.
     """
-    if not changes:
-        return params
     flat: dict[str, Any] = flatten(params)
-    for change in changes:
-        key, sign, value = change.partition("=")
-        if not sign:
-            raise InputError(f"--set {change}: allowed: KEY=VALUE, as noise.gyro_density=0.02")
-        if key not in flat:
-            meant = did_you_mean(key, flat)
-            raise InputError(f"--set {change}: unknown parameter {key!r}{meant}")
-        flat[key] = read_yaml_text(value, f"--set {key}")
-        if isinstance(flat[key], list) is not isinstance(flatten(params)[key], list):
-            raise InputError(f"--set {change}: {value!r} is not like {flatten(params)[key]}")
+    for key, value in parse_changes(changes).items():
+        if key in flat and isinstance(value, list) is not isinstance(flat[key], list):
+            raise InputError(f"--set {key}: {value!r} is not like {flat[key]}")
+        flat[key] = value
     return unflatten(EstimatorParams, flat, "--set")
 
 

@@ -177,7 +177,7 @@ def truth_topic(bag: Bag, namespace: str, name: str) -> str:
     Raises:
         InputError: the bag does not have it, or it is no pose.
     """
-    full = name if name.startswith("/") else topic(namespace, name)
+    full = topic(namespace, name)
     if not bag.counts.get(full):
         there = sorted(t for t, kind in bag.types.items() if kind in TYPES and bag.counts[t])
         raise InputError(

@@ -24,7 +24,9 @@ ESTIMATES = "odometry/"
 
 
 def topic(namespace: str, name: str) -> str:
-    """Full name of a vehicle's topic."""
+    """Full name of a vehicle's topic; a name that begins with / is one already."""
+    if name.startswith("/"):
+        return name
     return f"/{namespace.strip('/')}/{name}" if namespace.strip("/") else f"/{name}"
 
 

@@ -72,13 +72,13 @@ def validate(options: ValidateOptions) -> int:
     from quadsim.base.whole_files import write_whole
     from quadsim.lab.identify.flights import stretches_of
     from quadsim.lab.validate.bounds import judge_bounds, read_bounds
-    from quadsim.lab.validate.page import render_validation
     from quadsim.lab.validate.recorded import read_recorded
     from quadsim.lab.validate.residuals import HORIZONS_S
     from quadsim.lab.validate.validation import (
         ValidationSettings,
         judge_predictions,
         rank_suspects,
+        render_validation,
         report,
         window_errors,
     )

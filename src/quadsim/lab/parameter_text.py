@@ -20,11 +20,11 @@ def one_line_yaml(value: Any) -> str:
     return str(text).strip()[1:-1]
 
 
-def rounded(value: Any) -> Any:
-    """Numbers, or lists of them, with as many digits as are worth writing."""
+def rounded(value: Any, digits: int = DIGITS) -> Any:
+    """Floats, alone or in lists, with as many digits as are worth writing; all else as it is."""
     if isinstance(value, tuple | list):
-        return [rounded(item) for item in value]
-    return float(f"{value:.{DIGITS}g}")
+        return [rounded(item, digits) for item in value]
+    return float(f"{value:.{digits}g}") + 0.0 if isinstance(value, float) else value
 
 
 def parameter_lines(

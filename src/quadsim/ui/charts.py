@@ -11,9 +11,9 @@ import numpy as np
 
 from quadsim.analysis.metrics import errors
 from quadsim.analysis.report.figures import thin
+from quadsim.analysis.signals import euler_angles
 from quadsim.lab.tune.step_flights import AXES, SIZE, UNITS, StepsFlown
 from quadsim.sim.log import Array, FlightLog, Stamps
-from quadsim.view.motion import euler
 
 #: Colours that stand out on white and on black.
 TRUTH, ESTIMATE, REFERENCE, BOUND = "#8c8c8c", "#3b8eea", "#e69f00", "#3b8eea66"
@@ -101,7 +101,7 @@ def error_panels(log: FlightLog) -> list[Panel]:
 def attitudes(log: FlightLog) -> list[Panel]:
     """Roll, pitch and yaw of truth and estimate."""
     tracks = [each for each in _tracks(log) if each[0] != "reference" and len(each[2])]
-    angles = {name: np.rad2deg(euler(track.q_WB)) for name, _, track, *_ in tracks}
+    angles = {name: np.rad2deg(euler_angles(track.q_WB)) for name, _, track, *_ in tracks}
     return [
         Panel(
             f"{angle}, °",

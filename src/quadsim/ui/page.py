@@ -10,6 +10,8 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from quadsim.analysis.report.template import figure_text
+from quadsim.analysis.summary import value_at
 from quadsim.api.flight import Flight
 from quadsim.base.errors import QuadsimError
 from quadsim.base.surroundings import LOCALHOST
@@ -22,26 +24,20 @@ from quadsim.ui.workspace import AS_RECORDED, Workspace
 ESTIMATORS = (AS_RECORDED, "eskf", "ekf7", "smoother", "gps_ins", "blind")
 #: Columns of the table of scores: title, and where the summary has it.
 SCORES = {
-    "flown, s": ("duration_s",),
-    "position RMSE, m": ("estimator", "position_rmse_m"),
-    "position max, m": ("estimator", "position_max_m"),
-    "velocity RMSE, m/s": ("estimator", "velocity_rmse_mps"),
-    "yaw RMSE, rad": ("estimator", "yaw_rmse_rad"),
-    "NEES": ("estimator", "nees_mean"),
-    "tracking RMSE, m": ("tracking", "position_rmse_m"),
+    "flown, s": "duration_s",
+    "position RMSE, m": "estimator.position_rmse_m",
+    "position max, m": "estimator.position_max_m",
+    "velocity RMSE, m/s": "estimator.velocity_rmse_mps",
+    "yaw RMSE, rad": "estimator.yaw_rmse_rad",
+    "NEES": "estimator.nees_mean",
+    "tracking RMSE, m": "tracking.position_rmse_m",
 }
 
 
 def score_row(number: int, title: str, flight: Flight) -> dict[str, Any]:
     """A row of the table of scores."""
-    row: dict[str, Any] = {"id": number, "run": title}
-    row["verdict"] = "passed" if flight.passed else "failed"
-    for name, keys in SCORES.items():
-        value: Any = flight.summary
-        for key in keys:
-            value = value.get(key) if value else None
-        row[name] = "–" if value is None else f"{value:.3g}"
-    return row
+    row = {"id": number, "run": title, "verdict": "passed" if flight.passed else "failed"}
+    return row | {name: figure_text(value_at(flight.summary, at)) for name, at in SCORES.items()}
 
 
 class RunsTab:

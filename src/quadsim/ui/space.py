@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 from nicegui import ui
 from nicegui.elements.scene.scene_object3d import Object3D
-from scipy.spatial.transform import Rotation
 
 from quadsim.sim.log import Array, FlightLog, Track
 from quadsim.ui.charts import ESTIMATE, REFERENCE, TRUTH
 from quadsim.ui.live_flight import LiveFlight
 from quadsim.ui.models import Models
 from quadsim.ui.workspace import Workspace
-from quadsim.view.motion import heading, xyzw
+from quadsim.view.motion import heading
 from quadsim.view.shapes import UP
+from quadsim.wire.axes import rotation_matrices
 
 SKY, WAYPOINT = "#d6e4f0", "#009e73"
 #: Least time between two points of a trail, s.
@@ -134,7 +134,7 @@ class Space:
 
     def _move(self, log: FlightLog, models: Models) -> None:
         truth = log.truth
-        p_W, R_WB = truth.p_W[-1], _matrix(truth.q_WB[-1])
+        p_W, R_WB = truth.p_W[-1], rotation_matrices(truth.q_WB[-1:])[0]
         vehicle = self._moving["vehicle"]
         vehicle.move(*p_W.tolist())
         vehicle.rotate_R(R_WB.tolist())
@@ -146,12 +146,12 @@ class Space:
             off_m = float(np.linalg.norm(estimate.p_W[-1] - p_W))
             self._moving["ghost"].visible(off_m > GHOST_SHARE * models.reach_m)
             self._moving["bound"].visible(True)
-            self._moving["ghost"].rotate_R(_matrix(estimate.q_WB[-1]).tolist())
+            self._moving["ghost"].rotate_R(rotation_matrices(estimate.q_WB[-1:])[0].tolist())
             if estimate.sigma is not None:
                 self._moving["bound"].scale(*(3.0 * estimate.sigma[-1, :3]).tolist())
         self._widen(p_W)
         if self._camera == "chase":
-            ahead = _matrix(heading(truth.q_WB[-1:])[0])[:, 0]
+            ahead = rotation_matrices(heading(truth.q_WB[-1:]))[0, :, 0]
             eye = p_W - 9.0 * models.reach_m * ahead + 4.0 * models.reach_m * UP
             self._scene.move_camera(*eye.tolist(), *p_W.tolist(), duration=0.0)
 
@@ -159,8 +159,3 @@ class Space:
 def _span_ns(track: Track) -> int:
     """Time that a track covers, as if each row lasted as long as the others."""
     return max(1, int(track.stamp_ns[-1] - track.stamp_ns[0]) or 10_000_000)
-
-
-def _matrix(q_WB: Array) -> Array:
-    """(3, 3) rotation of a (4,) quaternion with w first."""
-    return np.asarray(Rotation.from_quat(xyzw(q_WB)).as_matrix())

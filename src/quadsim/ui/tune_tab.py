@@ -7,6 +7,7 @@ from typing import Any
 
 from nicegui import run, ui
 
+from quadsim.analysis.report.template import figure_text
 from quadsim.base.files import known
 from quadsim.base.whole_files import write_whole
 from quadsim.lab.tune.loop_margins import LEAST_GAIN, LEAST_PHASE_DEG
@@ -253,26 +254,21 @@ class TuneTab:
         self._steps.rows = [
             {
                 "axis": item.axis,
-                "rise": _figure(item.figures.rise_s),
-                "overshoot": _figure(100.0 * item.figures.overshoot),
-                "settling": _figure(item.figures.settling_s),
-                "error": _figure(item.figures.steady_error),
+                "rise": figure_text(item.figures.rise_s),
+                "overshoot": figure_text(100.0 * item.figures.overshoot),
+                "settling": figure_text(item.figures.settling_s),
+                "error": figure_text(item.figures.steady_error),
             }
             for item in responses
         ]
         self._margins.rows = [
             {
                 "loop": name.replace("_", " "),
-                "phase": _figure(found.phase_deg),
-                "gain": _figure(found.gain),
+                "phase": f"{found.phase_deg:.3g}",
+                "gain": f"{found.gain:.3g}",
                 "holds": "" if found.hold else f"below {LEAST_PHASE_DEG:g}° or {LEAST_GAIN:g}",
             }
             for name, found in tried.margins.items()
         ]
         for table in (self._steps, self._margins):
             table.set_visibility(True)
-
-
-def _figure(value: float | None) -> str:
-    """A figure of a table; a dash where there is none."""
-    return "–" if value is None else f"{value:.3g}"

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from quadsim.analysis.report.page import MAX_RUNS, write_report
+from quadsim.analysis.report.page import MAX_RUNS, render
 from quadsim.api.flight import Flight, load, replay
 from quadsim.base.errors import InputError
 from quadsim.lab.campaign.batch import Processes, run_apart
@@ -144,11 +143,7 @@ class Workspace:
 
 def report_page(flights: Mapping[str, tuple[FlightLog, dict[str, Any]]]) -> str:
     """The report of flights, each a log and a summary by its title, as a page of HTML."""
-    with TemporaryDirectory(prefix="quadsim-ui-") as folder:
-        page = Path(folder) / "report.html"
-        write_report(
-            {title: log for title, (log, _) in flights.items()},
-            {title: summary for title, (_, summary) in flights.items()},
-            page,
-        )
-        return page.read_text(encoding="utf-8")
+    return render(
+        {title: log for title, (log, _) in flights.items()},
+        {title: summary for title, (_, summary) in flights.items()},
+    )

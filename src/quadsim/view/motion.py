@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
+from quadsim.analysis.metrics import yaws_of
 from quadsim.sim.log import Array, Stamps
 
 #: Drawn rotors turn this much slower than true ones, of which a picture shows but a flicker.
@@ -74,15 +75,9 @@ def xyzw(q: Array) -> Array:
     return np.roll(q, -1, axis=-1)
 
 
-def euler(q_WB: Array) -> Array:
-    """(N, 3) roll, pitch and yaw in rad of (N, 4) quaternions."""
-    angles = Rotation.from_quat(xyzw(q_WB)).as_euler("ZYX")
-    return np.asarray(angles[:, ::-1])
-
-
 def heading(q_WB: Array) -> Array:
     """(N, 4) the same quaternions without roll and pitch."""
-    yaw = 0.5 * euler(q_WB)[:, 2]
+    yaw = 0.5 * yaws_of(q_WB)
     zero = np.zeros_like(yaw)
     return np.stack([np.cos(yaw), zero, zero, np.sin(yaw)], axis=1)
 

@@ -8,8 +8,8 @@ import numpy as np
 import rerun as rr
 
 from quadsim.analysis.metrics import errors
+from quadsim.analysis.signals import euler_angles
 from quadsim.sim.log import Array, Inside, Stamps, Track
-from quadsim.view.motion import euler
 
 Colour = tuple[int, int, int]
 Send = Callable[[str, Stamps, rr.ComponentColumnList], None]
@@ -77,7 +77,7 @@ class FlightSeries:
     def motion(self, name: str, track: Track) -> None:
         """Position, velocity, attitude, and the errors against the truth heard so far."""
         self._of_track("position", name, track.stamp_ns, track.p_W)
-        angles = np.rad2deg(euler(track.q_WB))
+        angles = np.rad2deg(euler_angles(track.q_WB))
         if name == "reference":
             self._of_track("attitude", name, track.stamp_ns, angles * [np.nan, np.nan, 1.0])
             return

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from quadsim.analysis.summary import Summary, outcome_all
+from quadsim.analysis.summary import Summary, outcome_all, value_at
 from quadsim.base.errors import FlightError, InputError
 from quadsim.base.files import share_dir
 from quadsim.base.surroundings import versions
@@ -136,7 +136,7 @@ def row_of(summary: Summary, digest: str) -> Row:
         "status": PASSED if summary["passed"] else FAILED,
         "missed": "; ".join(missed + (["no error"] if summary["errors"] else [])),
         "reason": "; ".join([*words, *summary["errors"]]),
-        "figures": {name: _at(summary, name) for name in FIGURES},
+        "figures": {name: value_at(summary, name) for name in FIGURES},
         "criteria": {name: _finite(item["value"]) for name, item in criteria.items()},
         OF_LIMIT: _of_limit(criteria),
         "digest": digest,
@@ -171,13 +171,6 @@ def _of_limit(criteria: Mapping[str, Mapping[str, Any]]) -> float | None:
     bounded = [item for item in criteria.values() if not (item.get("least") or "event" in item)]
     shares = [i["value"] / i["limit"] for i in bounded if i["value"] is not None and i["limit"]]
     return max((float(share) for share in shares if math.isfinite(share)), default=None)
-
-
-def _at(summary: Summary, path: str) -> float | None:
-    value: Any = summary
-    for key in path.split("."):
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return _finite(value)
 
 
 def _finite(value: Any) -> float | None:

@@ -18,7 +18,7 @@ from scipy.stats import t as student
 
 from quadsim.bag.reading import Bag
 from quadsim.base.compiled import Array
-from quadsim.lab.validate.recorded import pose_and_gyroscope
+from quadsim.lab.validate.recorded import columns_at, pose_and_gyroscope
 from quadsim.vehicle.parameters import RecorderParams
 
 #: Length of a span, s; error of a rotation that counts as one, rad; least turn of a flight, rad/s.
@@ -85,11 +85,9 @@ def _spans(pose_s: Array, q_WB: Rotation, imu_s: Array, w_S: Array) -> tuple[Arr
     rotated = (q_WB[begin].inv() * q_WB[end]).as_rotvec()
     whole = cumulative_trapezoid(w_S, imu_s, axis=0, initial=0.0)
 
-    def at(times_s: Array, values: Array) -> Array:
-        return np.stack([np.interp(times_s, imu_s, column) for column in values.T], axis=1)
-
-    integral = at(pose_s[end], whole) - at(pose_s[begin], whole)
-    change = at(pose_s[end], w_S) - at(pose_s[begin], w_S)
+    end_s, begin_s = pose_s[end], pose_s[begin]
+    integral = columns_at(end_s, imu_s, whole) - columns_at(begin_s, imu_s, whole)
+    change = columns_at(end_s, imu_s, w_S) - columns_at(begin_s, imu_s, w_S)
     length = pose_s[end] - pose_s[begin]
     return rotated, np.stack([integral, change]), length
 

@@ -155,16 +155,13 @@ def read_brake_flight(
     if not odometry:
         found = [name for name in POSES if bag.counts.get(topics.topic(namespace, name))]
         odometry = bag.custom.get(POSE_ENTRY, "") or next(iter(found), POSES[0])
-    full, sent = (
-        name if name.startswith("/") else topics.topic(namespace, name)
-        for name in (odometry, command)
-    )
+    full, sent = (topics.topic(namespace, name) for name in (odometry, command))
     kind = bag.types.get(full, ODOMETRY)
     if kind not in (ODOMETRY, POSE, POSE_WITH_COVARIANCE):
         raise InputError(f"{bag.path}: {full} is {kind}; give a pose or an odometry (--odometry)")
-    topics.require(bag, "/", full.lstrip("/"), kind)
+    topics.require(bag, namespace, full, kind)
     pose_log_ns, stamp_ns, p_W = _read(bag, full, kind, "p", notes)
-    topics.require(bag, "/", sent.lstrip("/"), TWIST_STAMPED)
+    topics.require(bag, namespace, sent, TWIST_STAMPED)
     command_log_ns, _, command_W = _read(bag, sent, TWIST_STAMPED, "v", notes)
     late_ns = pose_log_ns - stamp_ns
     typical_ns = int(np.median(late_ns))

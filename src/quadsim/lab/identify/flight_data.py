@@ -83,7 +83,7 @@ def read_flight(bag: Bag, namespace: str, odometry: str = "") -> FlightData:
     notes = list(bag.notes)
     truth = topics.topic(namespace, topics.TRUTH)
     name = odometry or (topics.TRUTH if bag.counts.get(truth) else topics.FILTERED)
-    full = _require(bag, namespace, name, ODOMETRY)
+    full = topics.require(bag, namespace, name, ODOMETRY)
     track = read_track(bag, full, notes)
     if not len(track):
         raise InputError(f"{bag.path}: {full}: no odometry in it is whole")
@@ -94,7 +94,7 @@ def read_flight(bag: Bag, namespace: str, odometry: str = "") -> FlightData:
         """A topic's values; none of so many columns where there is none and need be none."""
         if width and not bag.counts.get(topics.topic(namespace, name)):
             return StampedValues.none(width)
-        full = _require(bag, namespace, name, kind)
+        full = topics.require(bag, namespace, name, kind)
         _, stamp_ns, values = read_rows(bag, full, reader, notes)
         return StampedValues(stamp_ns, values)
 
@@ -119,12 +119,6 @@ def standard_density(pressure_Pa: float) -> float:
     if not 1e4 < pressure_Pa < 1.2e5:
         return 0.0
     return float(density_at(height_of(pressure_Pa), pressure_Pa))
-
-
-def _require(bag: Bag, namespace: str, name: str, type_name: str) -> str:
-    if name.startswith("/"):
-        namespace, name = "/", name.lstrip("/")
-    return topics.require(bag, namespace, name, type_name)
 
 
 Reader = Callable[[Sequence[bytes]], tuple[Stamps, Array]]

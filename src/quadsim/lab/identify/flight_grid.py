@@ -22,6 +22,7 @@ from quadsim.base.compiled import plain
 from quadsim.base.errors import InputError
 from quadsim.lab.identify.flight_data import FlightData, StampedValues
 from quadsim.lab.identify.motor_fit import MotorFit, Motors
+from quadsim.lab.validate.recorded import columns_at
 from quadsim.sim.log import Array, Stamps
 from quadsim.vehicle.aerodynamics import STANDARD_DENSITY_KG_M3
 from quadsim.vehicle.parameters import VehicleParams
@@ -147,11 +148,6 @@ def motors_of(data: FlightData) -> Motors:
     )
 
 
-def _interpolate(time_s: Array, at_s: Array, values: Array) -> Array:
-    columns = [np.interp(time_s, at_s, column) for column in values.T]
-    return np.stack(columns, axis=1)
-
-
 def _known(time_s: Array, at_s: Array) -> NDArray[np.bool_]:
     """Times that lie between samples that are close to each other."""
     usual_s = float(np.median(np.diff(at_s)))
@@ -227,12 +223,12 @@ def make_grid(data: FlightData, motors: MotorFit, vehicle: VehicleParams) -> Gri
     odometry_s = _seconds(data.odometry.stamp_ns, start_ns)
     step_s = float(np.median(np.diff(imu_s)))
     time_s = np.arange(imu_s[0], imu_s[-1] + 0.5 * step_s, step_s)
-    imu = _interpolate(time_s, imu_s, data.imu.values)
+    imu = columns_at(time_s, imu_s, data.imu.values)
     q_WB = data.odometry.q_WB.copy()
     flips = np.cumsum(np.sum(q_WB[1:] * q_WB[:-1], axis=1) < 0.0) % 2  # q and -q are one attitude
     q_WB[1:][flips == 1] *= -1.0
-    q_WB = _interpolate(time_s, odometry_s, q_WB)
-    rate_B = _interpolate(time_s, odometry_s, data.odometry.w_B)
+    q_WB = columns_at(time_s, odometry_s, q_WB)
+    rate_B = columns_at(time_s, odometry_s, data.odometry.w_B)
     speed_radps = motors.speeds_at(time_s)
     R_BS, mount_deg = _mount(imu[:, 3:], rate_B)
     good = _known(time_s, imu_s) & _known(time_s, odometry_s)
@@ -240,7 +236,7 @@ def make_grid(data: FlightData, motors: MotorFit, vehicle: VehicleParams) -> Gri
     height_m = np.interp(time_s, odometry_s, data.odometry.p_W[:, 2])
     good &= _flying(height_m, speed_radps, FREE_RADII * vehicle.rotor.radius_m)
     R_WB = Rotation.from_quat(np.roll(q_WB, -1, axis=1)).as_matrix()
-    v_W = _interpolate(time_s, odometry_s, data.odometry.v_W)
+    v_W = columns_at(time_s, odometry_s, data.odometry.v_W)
     wind_W = _wind(data.wind_W, time_s, start_ns)
     air_B = np.einsum("nji,nj->ni", R_WB, v_W if wind_W is None else v_W - wind_W)
     flown = np.flatnonzero(good)
@@ -276,4 +272,4 @@ def make_grid(data: FlightData, motors: MotorFit, vehicle: VehicleParams) -> Gri
 def _wind(wind_W: StampedValues, time_s: Array, start_ns: int) -> Array | None:
     if not len(wind_W):
         return None
-    return _interpolate(time_s, _seconds(wind_W.stamp_ns, start_ns), wind_W.values)
+    return columns_at(time_s, _seconds(wind_W.stamp_ns, start_ns), wind_W.values)

@@ -90,8 +90,6 @@ def read_recording(bag: Bag, namespace: str, name: str) -> ImuRecording:
     Raises:
         InputError: no such topic, or not a steady recording of a minute.
     """
-    if name.startswith("/"):
-        namespace, name = "/", name.lstrip("/")
     full = require(bag, namespace, name, IMU_TYPE)
     source = f"{bag.path}: {full}"
     try:

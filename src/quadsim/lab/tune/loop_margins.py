@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from quadsim.base.parameters import leaves, pack
 from quadsim.control.attitude import rate_gain_and_lead
 from quadsim.control.parameters import GRAVITY_MPS2, AttitudeParams, AutopilotParams, PositionParams
+from quadsim.lab.parameter_text import rounded
 from quadsim.vehicle.parameters import VehicleParams
 
 Complex = NDArray[np.complex128]
@@ -237,10 +238,6 @@ LAG_SHARE, MOST_LAG_S = 0.8, 1.0
 DIGITS = 4
 
 
-def _short(value: float) -> float:
-    return float(f"{value:.{DIGITS}g}")
-
-
 @dataclass(frozen=True, slots=True)
 class GainBounds:
     """What the actuators and the noise allow of the gains.
@@ -297,12 +294,12 @@ def _changed(
     value: Any = getattr(group, name)
     new: Any
     if axes:
-        new = tuple(_short(change(v)) if i in axes else v for i, v in enumerate(value))
+        new = tuple(rounded(change(v), DIGITS) if i in axes else v for i, v in enumerate(value))
     else:
-        new = _short(change(value))
+        new = rounded(change(value), DIGITS)
     parts: dict[str, Any] = {part: replace(group, **{name: new})}
     if name == "tilt_gain":
-        lag_s = _short(min(LAG_SHARE / new, MOST_LAG_S))
+        lag_s = rounded(min(LAG_SHARE / new, MOST_LAG_S), DIGITS)
         parts["position"] = replace(params.position, attitude_lag_s=lag_s)
     return replace(params, **parts)
 
@@ -328,7 +325,9 @@ def apply_rule(
             share, integral = pid_share, pid_integral
         else:
             lead = 0.0
-        params = replace(params, attitude=replace(attitude, rate_lead_s=_short(lead * period_s)))
+        params = replace(
+            params, attitude=replace(attitude, rate_lead_s=rounded(lead * period_s, DIGITS))
+        )
         k = bounds.rate_gain(share * gain, 0)
     elif loop == "yaw_rate":
         lead = attitude.rate_lead_s if 2 in LEAD_AXES else 0.0
@@ -340,13 +339,13 @@ def apply_rule(
     elif loop == "velocity":
         k = min(share * gain, min(outer.acceleration_max_mps2, bounds.lift) / FULL_PUSH_MPS)
     else:
-        k = _short(rule.p * gain)
+        k = rounded(rule.p * gain, DIGITS)
         if loop != "tilt":
             k = bounds.outermost(k, loop)
         if loop == "yaw":
             k = min(k, YAW_SHARE * attitude.rate_gain[2])
-    k = _short(k)
-    i = _short(k / (integral * period_s))
+    k = rounded(k, DIGITS)
+    i = rounded(k / (integral * period_s), DIGITS)
     if loop == "yaw_rate":
         # the inertia of the rotors makes the period short; the integral is to be no quicker for it
         i = min(i, k)

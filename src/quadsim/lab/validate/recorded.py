@@ -122,7 +122,8 @@ def turn(q_WB: Array) -> Rotation:
     return Rotation.from_quat(np.roll(q_WB, -1, axis=-1))
 
 
-def _columns(at_s: Array, known_s: Array, values: Array) -> Array:
+def columns_at(at_s: Array, known_s: Array, values: Array) -> Array:
+    """(K, n) columns of values (N, n), known at some times, between them and beyond the ends."""
     return np.stack([np.interp(at_s, known_s, column) for column in values.T], axis=1)
 
 
@@ -180,7 +181,7 @@ def _without_jumps(apart: Array, dt_s: float, notes: list[str], ahead: bool) -> 
     usual = median_filter(apart[::thin], (length, 1), mode="nearest", origin=(origin, 0))
     places = np.arange(len(apart), dtype=float)
     usual = (
-        _columns(places, places[::thin], usual) if ahead else usual.repeat(thin, 0)[: len(apart)]
+        columns_at(places, places[::thin], usual) if ahead else usual.repeat(thin, 0)[: len(apart)]
     )
     bad = np.linalg.norm(apart - usual, axis=1) > 0.5 * JUMP_RAD
     if bad.any():
@@ -191,7 +192,7 @@ def _without_jumps(apart: Array, dt_s: float, notes: list[str], ahead: bool) -> 
             return np.asarray(apart[np.where(bad, np.maximum(last - edge, 0), last)])
         bad = binary_dilation(bad, iterations=edge)
         notes.append(f"{100 * bad.mean():.2g} % of the attitudes jump against the gyroscope")
-        apart = _columns(places, places[~bad], apart[~bad])
+        apart = columns_at(places, places[~bad], apart[~bad])
     return apart
 
 
@@ -398,7 +399,7 @@ def read_recorded(bag: Bag, namespace: str, vehicle: VehicleParams) -> RecordedF
     time_s = np.arange(begin + dt_s, end - dt_s, dt_s)
     if len(time_s) < _length(dt_s, SLOPE.about_s):
         raise InputError(f"{bag.path}: rotor speeds and motion hardly overlap")
-    speed = _columns(time_s, motor_s, log.motor_speed_radps)
+    speed = columns_at(time_s, motor_s, log.motor_speed_radps)
     _note_odd_rotors(speed, log.notes)
     near = _near(time_s, pose_s) & _near(time_s, motor_s)
     none = np.zeros((0, 3))
@@ -420,12 +421,12 @@ def _with_motion(
     """A flight whose motion is found, with ``by`` from what is known at each time alone."""
     dt_s, time_s, recorder = flight.dt_s, flight.time_s, flight.recorder
     here, notes = (None, reader.log.notes) if by is None else (np.arange(len(time_s)), [])
-    p_W, v_W = _columns(time_s, pose_s, track.p_W), track.v_W
+    p_W, v_W = columns_at(time_s, pose_s, track.p_W), track.v_W
     attitude = Slerp(pose_s, turn(track.q_WB))(time_s) * Rotation.from_rotvec(recorder.mount_rad)
     moving = bool(np.isfinite(v_W).all() and np.abs(v_W).max() > 0.0)
     w_B, f_B, near = _felt(reader, time_s, track, pose_s, here is not None and not moving)
     if moving:
-        v_W = _columns(time_s, pose_s, v_W)
+        v_W = columns_at(time_s, pose_s, v_W)
     else:
         attitude = _levelled(attitude, p_W, f_B, dt_s, notes, by)
         p_W, v_W, attitude, w_B = smoothed_motion(p_W, attitude, w_B, f_B, dt_s, notes, by)
@@ -435,7 +436,7 @@ def _with_motion(
     told = len(given) > 0 and np.isfinite(given).all() and np.abs(given).max() > 0.0
     found = replace(
         flight, p_W=p_W, v_W=v_W, q_WB=np.roll(attitude.as_quat(), 1, axis=1), w_B=w_B, f_B=f_B,
-        w_dot_B=_columns(time_s, given_s, given) if told
+        w_dot_B=columns_at(time_s, given_s, given) if told
         else _slope(w_B, dt_s, RATE_SLOPE, here),
         speed_dot=_slope(flight.speed, dt_s, Smoothing(4 * dt_s, 4 * dt_s, 2), here),
         load=_load(reader, time_s, by),
@@ -490,15 +491,15 @@ def as_recorded_by(flight: RecordedFlight, recorder: RecorderParams) -> Recorded
         attitude = Slerp(time_s, attitude)(np.clip(motion_s, time_s[0], time_s[-1]))
     moved = replace(
         flight,
-        p_W=_columns(motion_s, time_s, flight.p_W),
-        v_W=_columns(motion_s, time_s, flight.v_W),
+        p_W=columns_at(motion_s, time_s, flight.p_W),
+        v_W=columns_at(motion_s, time_s, flight.v_W),
         q_WB=np.roll(attitude.as_quat(), 1, axis=1),
-        w_B=_columns(imu_s, time_s, flight.w_B) - bias_radps,
-        f_B=_columns(imu_s, time_s, flight.f_B) - bias_mps2,
-        w_dot_B=_columns(imu_s, time_s, flight.w_dot_B),
-        speed=_columns(rotor_s, time_s, flight.speed),
-        speed_dot=_columns(rotor_s, time_s, flight.speed_dot),
-        load=_columns(motion_s, time_s, flight.load),
+        w_B=columns_at(imu_s, time_s, flight.w_B) - bias_radps,
+        f_B=columns_at(imu_s, time_s, flight.f_B) - bias_mps2,
+        w_dot_B=columns_at(imu_s, time_s, flight.w_dot_B),
+        speed=columns_at(rotor_s, time_s, flight.speed),
+        speed_dot=columns_at(rotor_s, time_s, flight.speed_dot),
+        load=columns_at(motion_s, time_s, flight.load),
         recorder=recorder,
         known=None,
     )
@@ -514,14 +515,14 @@ def _felt(
     """
     imu = reader.log.imu
     if imu is None or len(imu.stamp_ns) < 20:
-        w_B = _columns(time_s, pose_s, track.w_B)
+        w_B = columns_at(time_s, pose_s, track.w_B)
         if not np.isfinite(w_B).all():
             raise InputError(f"{reader.bag.path}: neither {topics.IMU} nor rates in its motion")
         return w_B, np.full_like(w_B, np.nan), np.ones(len(time_s), bool)
     imu_s = reader.seconds(imu.stamp_ns, reader.recorder.imu_delay_s)
     time_s = imu_s[_last(time_s, imu_s)] if held else time_s
-    w_B = _columns(time_s, imu_s, imu.w_S) - reader.recorder.gyroscope_bias_radps
-    f_B = _columns(time_s, imu_s, imu.f_S) - reader.recorder.accelerometer_bias_mps2
+    w_B = columns_at(time_s, imu_s, imu.w_S) - reader.recorder.gyroscope_bias_radps
+    f_B = columns_at(time_s, imu_s, imu.f_S) - reader.recorder.accelerometer_bias_mps2
     return w_B, f_B, _near(time_s, imu_s)
 
 
@@ -530,7 +531,7 @@ def _load(reader: RecordedSignals, time_s: Array, by: Places | None) -> Array:
     point_s, point = reader.rows("ground_truth/load", "geometry_msgs/msg/PointStamped", "p")
     if not len(point):
         return np.full((len(time_s), 6), np.nan)
-    p_W = _columns(time_s, point_s, point)
+    p_W = columns_at(time_s, point_s, point)
     dt_s = float(time_s[1] - time_s[0])
     if by is not None:
         by = _last(point_s[_last(time_s, point_s)], time_s)

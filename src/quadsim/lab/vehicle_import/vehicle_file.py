@@ -13,7 +13,7 @@ from quadsim.base.changes import given_keys, set_keys
 from quadsim.base.errors import InputError
 from quadsim.base.files import find, read_limited
 from quadsim.base.parameters import from_mapping, read_yaml, read_yaml_text
-from quadsim.lab.parameter_text import parameter_lines
+from quadsim.lab.parameter_text import parameter_lines, rounded
 from quadsim.lab.vehicle_import.figures import HOVER_SPEED, Figures, Mount, read_text
 from quadsim.lab.vehicle_import.links import MAX_BYTES, read_links
 from quadsim.vehicle.layout import lay_out
@@ -21,6 +21,8 @@ from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.start import hover_speed_radps
 
 GRAVITY_MPS2 = 9.80665
+#: Digits that are written.
+WRITTEN = 10
 #: What no rule can tell of a vehicle.
 ASKED = ("mass_kg", "inertia_kg_m2", "rotor_positions_B_m", "rotor_directions")
 #: Figure of merit of a rotor and time in hover of a battery that a file does not tell.
@@ -180,13 +182,7 @@ def _make_possible(figures: Figures) -> None:
 
 
 def _shown(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(_short(value))
-
-
-def _short(value: Any, digits: int = 10) -> Any:
-    if isinstance(value, list | tuple):
-        return [_short(item, digits) for item in value]
-    return float(f"{value:.{digits}g}") + 0.0 if isinstance(value, float) else value
+    return f"{value:.4g}" if isinstance(value, float) else str(rounded(value, WRITTEN))
 
 
 def import_vehicle(
@@ -216,7 +212,7 @@ def import_vehicle(
     keys = sorted(figures.values, key=lambda key: order.index(key.split(".")[0])
                   if key.split(".")[0] in order else len(order))  # fmt: skip
     content: dict[str, Any] = {}
-    placed = {key: _short(figures.values[key]) for key in keys}
+    placed = {key: rounded(figures.values[key], WRITTEN) for key in keys}
     if "rotor_layout" in placed:
         for key in ("rotor_positions_B_m", "rotor_directions"):
             placed.pop(key)
@@ -244,7 +240,7 @@ def suite_text(mounts: Sequence[Mount], name: str) -> str:
     for kind in PLACED:
         mount = next((each for each in mounts if each.kind == kind), None)
         if mount is not None:
-            place = _short(list(mount.position_B_m))
+            place = rounded(list(mount.position_B_m), WRITTEN)
             content[kind] = {"device": content[kind], "position_B_m": place}
     head = f"# Places of the sensors of {name}; devices of the suite {SUITE}."
     return "\n".join([head, *parameter_lines(content)]) + "\n"
