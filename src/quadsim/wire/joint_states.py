@@ -66,6 +66,8 @@ def decode_joints(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], list[str]]:
     """Stamps in ns, velocities (N, joints) and names of the joints, of messages of one topic.
 
+    Joints that are called rotor_0, rotor_1, ... come in the order of their numbers.
+
     Raises:
         QuadsimError: a message is no JointState, or not all speak of the same joints.
     """
@@ -97,4 +99,8 @@ def decode_joints(
         stamps.append(seconds * 1_000_000_000 + nanoseconds)
         rows.append(np.ascontiguousarray(part[:, begin - HEADER :]).view("<f8"))
         start += len(part)
-    return np.concatenate(stamps), np.concatenate(rows).astype(float), names
+    values = np.concatenate(rows).astype(float)
+    wanted = [f"rotor_{i}" for i in range(len(names))]
+    if sorted(names) == sorted(wanted):
+        values, names = values[:, [names.index(name) for name in wanted]], wanted
+    return np.concatenate(stamps), values, names

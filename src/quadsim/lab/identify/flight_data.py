@@ -98,10 +98,13 @@ def read_flight(bag: Bag, namespace: str, odometry: str = "") -> FlightData:
         _, stamp_ns, values = read_rows(bag, full, reader, notes)
         return StampedValues(stamp_ns, values)
 
+    def rotor_speeds(payloads: Sequence[bytes]) -> tuple[Stamps, Array]:
+        return decode_joints(payloads)[:2]
+
     imu = signal(topics.IMU, IMU_TYPE, fields_reader(IMU_TYPE, "f", "w"))
-    speeds = signal(SPEED, JOINTS, _joints)
+    speeds = signal(SPEED, JOINTS, rotor_speeds)
     rotors = speeds.values.shape[1]
-    command = signal(COMMAND, JOINTS, _joints, rotors)
+    command = signal(COMMAND, JOINTS, rotor_speeds, rotors)
     if command.values.shape[1] != rotors:
         raise InputError(
             f"{bag.path}: {command.values.shape[1]} rotors in {COMMAND}, {rotors} in {SPEED}"
@@ -133,15 +136,6 @@ def fields_reader(kind: str, *names: str) -> Reader:
         return block.stamp_ns, np.hstack(columns)
 
     return read
-
-
-def _joints(payloads: Sequence[bytes]) -> tuple[Stamps, Array]:
-    """Speeds in the order of the rotors' numbers, where they are called rotor_0, rotor_1, ..."""
-    stamp_ns, values, names = decode_joints(payloads)
-    wanted = [f"rotor_{i}" for i in range(len(names))]
-    if sorted(names) == sorted(wanted):
-        values = values[:, [names.index(name) for name in wanted]]
-    return stamp_ns, values
 
 
 def read_rows(

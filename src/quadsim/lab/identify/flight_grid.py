@@ -22,7 +22,7 @@ from quadsim.base.compiled import plain
 from quadsim.base.errors import InputError
 from quadsim.lab.identify.flight_data import FlightData, StampedValues
 from quadsim.lab.identify.motor_fit import MotorFit, Motors
-from quadsim.lab.validate.recorded import columns_at
+from quadsim.lab.validate.recorded import columns_at, near_samples
 from quadsim.sim.log import Array, Stamps
 from quadsim.vehicle.aerodynamics import STANDARD_DENSITY_KG_M3
 from quadsim.vehicle.parameters import VehicleParams
@@ -150,10 +150,7 @@ def motors_of(data: FlightData) -> Motors:
 
 def _known(time_s: Array, at_s: Array) -> NDArray[np.bool_]:
     """Times that lie between samples that are close to each other."""
-    usual_s = float(np.median(np.diff(at_s)))
-    after = np.clip(np.searchsorted(at_s, time_s), 1, len(at_s) - 1)
-    near = at_s[after] - at_s[after - 1] <= GAP * usual_s
-    return np.asarray(near & (time_s >= at_s[0]) & (time_s <= at_s[-1]))
+    return near_samples(time_s, at_s, GAP * float(np.median(np.diff(at_s))))
 
 
 def _flying(height_m: Array, speed_radps: Array, free_m: float) -> NDArray[np.bool_]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quadsim.analysis.metrics import at_stamps
 from quadsim.lab.sensor_check.figures import (
@@ -21,7 +20,7 @@ from quadsim.sensors import SENSORS
 from quadsim.sensors.error_terms import set_mount
 from quadsim.sim.closed_loop import ClosedLoop
 from quadsim.sim.installation import as_installed
-from quadsim.sim.log import Array, FlightLog, Track
+from quadsim.sim.log import Array, FlightLog, Stamps, Track
 from quadsim.sim.scenario import Scenario, load_scenario
 from quadsim.wire.axes import rotation_matrices
 from quadsim.world.environment import EnvironmentParams
@@ -47,30 +46,11 @@ class DeviceFlight:
     """
 
     figures: list[MeasuredFigure]
-    stamps_ns: NDArray[np.int64]
-    late_ns: NDArray[np.int64]
+    stamps_ns: Stamps
+    late_ns: Stamps
     errors: Array | None = None
     sigma: Array | None = None
     unit: str = ""
-
-
-class _Watched(ClosedLoop):
-    """A flight whose samples on their way are looked at each tick."""
-
-    def __init__(self, scenario: Scenario) -> None:
-        super().__init__(scenario, use_truth=True, keep_samples=True)
-        self.late_ns: dict[str, list[int]] = {kind: [] for kind in scenario.sensors}
-
-    def tick(self) -> None:
-        """One mission tick, then a look into the outboxes."""
-        super().tick()
-        period_ns = int(self.setup.imu_period_ns)
-        for kind, late_ns in self.late_ns.items():
-            box = self.devices[kind]["outbox"][0]
-            rows = (int(box.first) + np.arange(int(box.count))) % len(box.arrival_ns)
-            # it is published with the first IMU stamp at which it has arrived
-            published_ns = -(-box.arrival_ns[rows] // period_ns) * period_ns
-            late_ns += (published_ns - box.samples["stamp_ns"][rows]).tolist()
 
 
 def scenario_with(sensors: Mapping[str, Any], seed: int) -> Scenario:
@@ -90,13 +70,25 @@ def fly_devices(
     sensors: Mapping[str, Any], seed: int, confidence: float
 ) -> dict[str, DeviceFlight]:
     """Fly with devices on the truth, so that each flight is the same, and judge them."""
-    scenario = scenario_with(sensors, seed)
-    loop = _Watched(scenario)
-    log = loop.fly()
+    loop = ClosedLoop(scenario_with(sensors, seed), use_truth=True, keep_samples=True)
+    period_ns = int(loop.setup.imu_period_ns)
+    kinds = [kind for kind in sensors if kind in SENSORS]
+    late_ns: dict[str, list[int]] = {kind: [] for kind in kinds}
+
+    def note_delays(loop: ClosedLoop) -> bool:
+        """Look at the samples on their way."""
+        for kind in kinds:
+            box = loop.devices[kind]["outbox"][0]
+            rows = (int(box.first) + np.arange(int(box.count))) % len(box.arrival_ns)
+            # it is published with the first IMU stamp at which it has arrived
+            published_ns = -(-box.arrival_ns[rows] // period_ns) * period_ns
+            late_ns[kind] += (published_ns - box.samples["stamp_ns"][rows]).tolist()
+        return False
+
+    log = loop.fly(ends=note_delays)
     return {
-        kind: _judge(kind, params, loop, log, confidence)
-        for kind, params in sensors.items()
-        if kind in SENSORS
+        kind: _judge(kind, sensors[kind], loop, log, np.array(late_ns[kind], np.int64), confidence)
+        for kind in kinds
     }
 
 
@@ -106,10 +98,10 @@ def flight_intervals(kind: str) -> int:
 
 
 def _judge(
-    kind: str, params: Any, loop: _Watched, log: FlightLog, confidence: float
+    kind: str, params: Any, loop: ClosedLoop, log: FlightLog, late_ns: Stamps, confidence: float
 ) -> DeviceFlight:
     samples = loop.samples(kind)
-    stamps_ns, late_ns = samples["stamp_ns"], np.array(loop.late_ns[kind], np.int64)
+    stamps_ns = samples["stamp_ns"]
     figures = _timing(params, int(loop.setup.imu_period_ns), stamps_ns, late_ns, confidence)
     known = at_stamps(log.truth, stamps_ns)[0] & (stamps_ns >= SETTLE_NS)
     truth = at_stamps(log.truth, stamps_ns[known])[1]
@@ -125,8 +117,8 @@ def _judge(
 def _timing(
     params: Any,
     imu_ns: int,
-    stamps_ns: NDArray[np.int64],
-    late_ns: NDArray[np.int64],
+    stamps_ns: Stamps,
+    late_ns: Stamps,
     confidence: float,
 ) -> list[MeasuredFigure]:
     """Rate, samples that are missing, delay."""

@@ -127,10 +127,10 @@ def columns_at(at_s: Array, known_s: Array, values: Array) -> Array:
     return np.stack([np.interp(at_s, known_s, column) for column in values.T], axis=1)
 
 
-def _near(at_s: Array, known_s: Array) -> NDArray[np.bool_]:
-    """Times between samples that are close to each other."""
+def near_samples(at_s: Array, known_s: Array, farthest_s: float) -> NDArray[np.bool_]:
+    """(K,) which times lie between samples that are no farther apart."""
     after = np.clip(np.searchsorted(known_s, at_s), 1, len(known_s) - 1)
-    near = known_s[after] - known_s[after - 1] <= FARTHEST_S
+    near = known_s[after] - known_s[after - 1] <= farthest_s
     return np.asarray(near & (at_s >= known_s[0]) & (at_s <= known_s[-1]))
 
 
@@ -401,7 +401,7 @@ def read_recorded(bag: Bag, namespace: str, vehicle: VehicleParams) -> RecordedF
         raise InputError(f"{bag.path}: rotor speeds and motion hardly overlap")
     speed = columns_at(time_s, motor_s, log.motor_speed_radps)
     _note_odd_rotors(speed, log.notes)
-    near = _near(time_s, pose_s) & _near(time_s, motor_s)
+    near = near_samples(time_s, pose_s, FARTHEST_S) & near_samples(time_s, motor_s, FARTHEST_S)
     none = np.zeros((0, 3))
     still = RecordedFlight(
         str(bag.path), dt_s, time_s, none, none, none, none, none, none, speed, none,
@@ -523,7 +523,7 @@ def _felt(
     time_s = imu_s[_last(time_s, imu_s)] if held else time_s
     w_B = columns_at(time_s, imu_s, imu.w_S) - reader.recorder.gyroscope_bias_radps
     f_B = columns_at(time_s, imu_s, imu.f_S) - reader.recorder.accelerometer_bias_mps2
-    return w_B, f_B, _near(time_s, imu_s)
+    return w_B, f_B, near_samples(time_s, imu_s, FARTHEST_S)
 
 
 def _load(reader: RecordedSignals, time_s: Array, by: Places | None) -> Array:
