@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -61,23 +61,20 @@ class Terms:
     own_process: bool
 
 
-#: The files that this process has read, for the campaign that it flew last.
-_LIBRARY: tuple[Terms, Library] | None = None
-
-
+@lru_cache(maxsize=1)
 def _library(terms: Terms) -> Library:
-    """The files of a campaign; the first run of a process sees to it that they are the same."""
-    global _LIBRARY
-    if _LIBRARY is None or _LIBRARY[0] != terms:
-        here = decisive_versions()
-        for name, version in terms.versions:
-            if here.get(name) != version:
-                raise OtherFileError(
-                    f"{socket.gethostname()}: {name} {here.get(name)} flies there, {version} here;"
-                    " a digest depends on it: install the same"
-                )
-        _LIBRARY = (terms, Library(dict(terms.files)))
-    return _LIBRARY[1]
+    """The files that this process has read, for the campaign that it flew last.
+
+    The first run of a process sees to it that the versions are the same.
+    """
+    here = decisive_versions()
+    for name, version in terms.versions:
+        if here.get(name) != version:
+            raise OtherFileError(
+                f"{socket.gethostname()}: {name} {here.get(name)} flies there, {version} here;"
+                " a digest depends on it: install the same"
+            )
+    return Library(dict(terms.files))
 
 
 @contextmanager

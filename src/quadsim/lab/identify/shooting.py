@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -240,16 +241,13 @@ def _moved(
     flights: Sequence[RecordedFlight],
 ) -> Callable[[RecorderParams], Sequence[RecordedFlight]]:
     """Flights by a vehicle's recorder, of which the last one's are stored."""
-    last: tuple[RecorderParams | None, Sequence[RecordedFlight]] = (None, flights)
 
+    @lru_cache(maxsize=1)
     def by(recorder: RecorderParams) -> Sequence[RecordedFlight]:
-        nonlocal last
-        recorder = replace(recorder, torque_residual=(), torque_memory=())  # they move nothing
-        if recorder != last[0]:
-            last = (recorder, [as_recorded_by(flight, recorder) for flight in flights])
-        return last[1]
+        return [as_recorded_by(flight, recorder) for flight in flights]
 
-    return by
+    # residual and memory of the torque move nothing
+    return lambda recorder: by(replace(recorder, torque_residual=(), torque_memory=()))
 
 
 def wrench_residuals(
