@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
 import click
 
-from quadsim.base.options import Option, argument, option
+from quadsim.base.options import argument, option
 from quadsim.cli.common import PASSED, print_json, working
-from quadsim.cli.options import Driver, FixUnits, Printed, command
-
-ColumnMapName = Annotated[
-    str,
-    Option(
-        "column map of a log without topics of its own: a file of config/logs, or a path",
-        metavar="MAP",
-        unset="LOG.columns.yaml, else the shipped one that fits",
-    ),
-]
+from quadsim.cli.options import ColumnMapName, Driver, FixUnits, Printed, command
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,14 @@ MapOrigin = Annotated[
         read=_datum,
     ),
 ]
+ColumnMapName = Annotated[
+    str,
+    Option(
+        "column map of a log without topics of its own: a file of config/logs, or a path",
+        metavar="MAP",
+        unset="LOG.columns.yaml, else the shipped one that fits",
+    ),
+]
 FixUnits = Annotated[
     bool, Option("mend units and axes that are found to be others than the messages' types ask for")
 ]

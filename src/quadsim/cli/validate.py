@@ -11,8 +11,7 @@ import click
 
 from quadsim.base.options import argument, option
 from quadsim.cli.common import PASSED, print_json, working
-from quadsim.cli.convert import ColumnMapName
-from quadsim.cli.options import Driver, Namespace, Printed, command
+from quadsim.cli.options import ColumnMapName, Driver, Namespace, Printed, command
 
 if TYPE_CHECKING:
     from quadsim.lab.validate.validation import JudgedFlight

@@ -29,9 +29,8 @@ from quadsim.hil.rehearsal.rehearsal import Rehearsal
 from quadsim.hil.rehearsal.stopping import Stop
 from quadsim.ros.graph.graph import NodeSpec
 from quadsim.ros.graph.graph_events import Report, Watcher
-from quadsim.ros.graph.hil_fleet import STAND_IN, VEHICLE
 from quadsim.ros.graph.hil_graph import describe_hil
-from quadsim.ros.graph.hil_options import HilOptions
+from quadsim.ros.graph.hil_options import STAND_IN, VEHICLE, HilOptions
 from quadsim.ros.graph.options import FirmwareSource
 from quadsim.ros.graph.supervisor import RunningGraph
 from quadsim.ros.messages.cdr import stamp_ns_of, xyz

@@ -31,8 +31,7 @@ from quadsim.hil.guard.setpoints import POSITION
 from quadsim.hil.rehearsal.judge import hull_radius_m
 from quadsim.ros.graph.gazebo_graph import DRAWN, view_bridges
 from quadsim.ros.graph.graph import NodeSpec, prefixed
-from quadsim.ros.graph.hil_fleet import STAND_IN, HilMember, hil_members
-from quadsim.ros.graph.hil_options import STANDS_IN, HilOptions
+from quadsim.ros.graph.hil_options import STAND_IN, STANDS_IN, HilMember, HilOptions, hil_members
 from quadsim.ros.graph.hil_vehicle import AUTOPILOT, OFFBOARD_STATE, POSE_STAMPED, POSES, HilVehicle
 from quadsim.ros.graph.options import bag_of
 from quadsim.ros.graph.vehicles import vehicle_namespaces
