@@ -468,7 +468,7 @@ def test_estimator(bench, sent):
         "/events": event(),
     }  # fmt: skip
     outputs = ("/odometry/filtered", "/odometry/blind", "/imu/data", "/ekf7", "/gps_ins")
-    feed(fed, inputs, outputs, good, obeyed)
+    feed(fed, inputs, outputs, good, obeyed, every=5)
 
 
 def test_planner(bench, sent):
@@ -539,7 +539,7 @@ def test_monitor(bench, sent):
         "/command_velocity": velocity(), "/command_velocity/safe": velocity(),
         "/diagnostics": report,
     }  # fmt: skip
-    feed(fed, inputs, (), good, obeyed)
+    feed(fed, inputs, (), good, obeyed, every=5)
 
 
 def test_stand_in(bench, sent):

@@ -323,9 +323,3 @@ def check_refusal(status: int, out: str, log: str, word: str, folder: Path) -> N
 def test_bad_input_is_one_line(tmp_path, args, word):
     refused = CliRunner().invoke(main, ["fly", "--output", str(tmp_path / "run"), *args])
     check_refusal(refused.exit_code, refused.stdout, refused.stderr, word, tmp_path / "run")
-
-
-def test_bad_input_ends_the_process_so_too(command, tmp_path):
-    refused = command("fly", "--output", str(tmp_path / "run"), *BAD[0][0])
-    status, out = refused.finish()
-    check_refusal(status, out, refused.log, BAD[0][1], tmp_path / "run")

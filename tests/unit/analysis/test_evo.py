@@ -42,10 +42,9 @@ def theirs(measure, truth, estimate) -> dict[str, float]:
     return measure.get_all_statistics()
 
 
-@pytest.mark.parametrize("scenario", ["square", "figure_of_eight", "windy_square"])
-def test_errors_are_evos(scenario, tmp_path):
+def test_errors_are_evos(tmp_path):
     bag, folder = tmp_path / "bag", tmp_path / "tum"
-    call("sim", "--scenario", scenario, "--duration", 20, "--bag", bag, "--no-report",
+    call("sim", "--scenario", "figure_of_eight", "--duration", 20, "--bag", bag, "--no-report",
          "--output", tmp_path / "run")  # fmt: skip
     summary = json.loads(call("replay", bag, "--tum", folder, "--settle", 0, "--json"))
     (truth_file,) = folder.glob("*_truth.tum")

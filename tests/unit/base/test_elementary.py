@@ -12,7 +12,7 @@ import pytest
 from quadsim.base import elementary
 from quadsim.base.compiled import kernel
 
-COUNT = 100_000
+COUNT = 50_000
 
 
 def both_signs(*numbers: float) -> list[float]:

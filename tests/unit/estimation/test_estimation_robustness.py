@@ -127,10 +127,9 @@ def test_the_recorded_flight_is_a_good_one(ordered: Result) -> None:
     assert ordered.estimator.health()["starts"] == 1.0
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_tenth_of_everything_lost_at_random(flight: Flight, ordered: Result, seed: int) -> None:
+def test_a_tenth_of_everything_lost_at_random(flight: Flight, ordered: Result) -> None:
     """A tenth less data is 5 % more error by the square root; with chance, less than 20 %."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(1)
     kept = [message for message in flight.messages if rng.random() > 0.1]
     result = replay(flight, kept)
     check(result, ordered, 1.2)
@@ -165,12 +164,9 @@ def test_bursts_of_200_ms_change_nothing(
     assert result.estimator.counts == ordered.estimator.counts
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_late_and_shuffled_data_give_the_same_bits(
-    flight: Flight, ordered: Result, seed: int
-) -> None:
+def test_late_and_shuffled_data_give_the_same_bits(flight: Flight, ordered: Result) -> None:
     """Each measurement up to half a second late by its own chance, so that many overtake others."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(1)
 
     def arrival_ns(message: Message) -> int:
         late_s = 0.0 if message[1] == "imu" else rng.uniform(0.0, 0.49)
@@ -222,7 +218,7 @@ def test_an_imu_clock_that_stands_is_named(flight: Flight) -> None:
 SENSELESS = (math.nan, math.inf, -math.inf, 0.0, -1.0, 1e-300, 1e300, -1e300, 1e15)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_senseless_numbers_never_come_out(flight: Flight, ordered: Result, seed: int) -> None:
     """One in twenty messages has one number of it replaced, value or variance; some their stamp."""
     rng = np.random.default_rng(seed)
