@@ -15,7 +15,6 @@ from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Spec
 from quadsim.base.records import KINEMATICS
-from quadsim.hil.guard.guard import Guard
 from quadsim.ros.messages.cdr import checked_stamp, refuse, stamp_of, xyz
 from quadsim.ros.messages.conversion import OdometryReader
 from quadsim.ros.parts.truth_input import PoseReader
@@ -211,6 +210,9 @@ class GuardNeighbours:
 
     def expect(self) -> None:
         """Tell a new guard of them."""
+        # not above: the nodes of sensors import this module too, and have no guard to load
+        from quadsim.hil.guard.guard import Guard
+
         guard = self._guard()
         if isinstance(guard, Guard):
             guard.expect_neighbours(self._radii_m, self._growths_mps)
