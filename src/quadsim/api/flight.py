@@ -182,7 +182,6 @@ class Flight:
             InputError: the flight is of no bag, the bag has no such topic, or it does not say
                 what its type is.
         """
-        from quadsim.api.flight import message_columns
         from quadsim.bag.reading import open_bag
 
         if self.bag is None:
