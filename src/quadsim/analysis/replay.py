@@ -53,7 +53,8 @@ from quadsim.wire.standard import NUMBERS, OWN_SENSORS
 Progress = Callable[[float], None]
 #: What most estimators wait for on the ground, apart from the IMU.
 STARTED_BY = ("gps/fix", "imu/mag", "imu/static_pressure")
-SECOND_IMU = "imu_1/data_raw"
+#: Key of ``second`` to what the second of a kind says.
+SECOND = {"imu": "imu_1/data_raw", "gnss": "gps_1/fix", "rangefinder": "range_1/down"}
 NEEDED_TO_START = ("gnss_position", "magnetic_field", "pressure")
 #: What helps against a reason to refuse.
 HELP = {
@@ -282,8 +283,12 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
         log.arrivals = heard.arrivals(settings.namespace)
         inputs = {name: topic(settings.namespace, name) for name in STARTED_BY}
         absent = [name for name, full in inputs.items() if not bag.counts.get(full)]
-        second = topic(settings.namespace, SECOND_IMU)
-        second = second if bag.counts.get(second) and not params.second.imu else ""
+        seconds = {key: topic(settings.namespace, name) for key, name in SECOND.items()}
+        unused = {
+            key: full
+            for key, full in seconds.items()
+            if bag.counts.get(full) and not getattr(params.second, key)
+        }
     started = {name: parts for name, parts in found.items() if len(parts[0])}
     log.estimates = {name: track for name, (track, _) in started.items()} | log.estimates
     log.inside = {name: inside for name, (_, inside) in started.items() if inside is not None}
@@ -292,9 +297,12 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
         if isinstance(run.estimator, ErrorStateEkf) and run.estimator.state["gnss_time_counts"]:
             log.notes.append(f"{name}: {late_words(float(run.estimator.state['gnss_time_s']))}")
         if isinstance(run.estimator, ErrorStateEkf):
-            log.notes += [f"{name}: {each}" for each in past_words(run.estimator.lines[0]["vote"])]
-    if second:
-        log.notes.append(f"{second} not used: --set second.imu=true, with second.imu_position_B_m")
+            log.notes += [f"{name}: {each}" for each in past_words(run.estimator.lines[0])]
+    places = {"gnss": "antenna"}
+    log.notes += [
+        f"{full} not used: --set second.{key}=true, with second.{places.get(key, key)}_position_B_m"
+        for key, full in unused.items()
+    ]
     if absent and len(started) < len(found):
         log.notes.append(f"no message on {', '.join(absent)}")
     counts = {name: run.estimator.counts for name, run in runs.items()}

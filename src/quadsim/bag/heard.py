@@ -16,7 +16,7 @@ from quadsim.bag.reading import Bag
 from quadsim.bag.topics import IMU, topic
 from quadsim.estimation.assumptions import Heard, date_year_of
 from quadsim.estimation.eskf.layout import EXTERNAL_POSITION
-from quadsim.estimation.eskf.measurement_buffer import KINDS
+from quadsim.estimation.eskf.measurement_buffer import IMU_1, KINDS
 from quadsim.geometry.geodesy import Datum
 from quadsim.wire.damaged import decoded
 from quadsim.wire.decode import Block, decode
@@ -73,7 +73,7 @@ def heard_of(bag: Bag, namespace: str, datum: Datum | None) -> Heard:
         without_covariance=[
             KINDS[SENSORS[name][1]]
             for name, block in first.items()
-            if not np.any(SENSORS[name][2](block)[-1])
+            if SENSORS[name][1] < IMU_1 and not np.any(SENSORS[name][2](block)[-1])
         ],
     )
 

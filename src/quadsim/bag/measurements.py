@@ -113,6 +113,9 @@ _TYPES = {
 #: Of topics that are something else than others of their type.
 _OTHERWISE: dict[str, tuple[int, Callable[[Block], tuple[Rows, ...]]]] = {
     "imu_1/data_raw": (timeline.IMU_1, _imu),
+    "gps_1/fix": (timeline.GNSS_POSITION_1, _fix),
+    "gps_1/vel": (timeline.GNSS_VELOCITY_1, _MEASURED[standard.TWIST][1]),
+    "range_1/down": (timeline.RANGE_1, _range),
     "odometry/visual": (EXTERNAL_ODOMETRY, _pose),
     "flow/down": (OPTICAL_FLOW, _flow),
     "gps/heading": (GNSS_HEADING, _heading),

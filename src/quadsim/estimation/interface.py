@@ -51,20 +51,24 @@ from quadsim.estimation.eskf.layout import (
     V,
 )
 from quadsim.estimation.eskf.measurement_buffer import (
+    GNSS_POSITION_1,
+    GNSS_VELOCITY_1,
     IMU,
     IMU_1,
     KINDS,
+    RANGE_1,
     VERDICTS,
     clear_timeline,
     new_timeline,
 )
 from quadsim.estimation.eskf.outputs import line_odometry, pose_covariance, twist_covariance
+from quadsim.estimation.eskf.pairs import first_kind, tell_pairs
 from quadsim.estimation.eskf.parameters import RECOVERY_S, EstimatorParams, SecondParams
 from quadsim.estimation.eskf.repetition import SOURCES
 from quadsim.estimation.eskf.update import GNSS_TIME_REACH_S
 from quadsim.estimation.messages import Messages
 from quadsim.estimation.mounting_check.check import AxesMonitor
-from quadsim.estimation.voting_words import COMMON, common_fault, left_out
+from quadsim.estimation.voting_words import COMMON, common_fault, left_out, pairs_left_out
 from quadsim.geometry.geodesy import Datum
 
 _FLOAT = np.dtype(np.float64)
@@ -208,17 +212,18 @@ class Estimator(ABC):
     def in_map(self, messages: Messages) -> Messages:
         """Messages with GNSS positions in ``map``; where there is no datum, they are refused."""
         if self.datum is None:
-            others = messages.kind != GNSS_POSITION
+            others = ~np.isin(messages.kind, (GNSS_POSITION, GNSS_POSITION_1))
             self._without_datum += len(messages) - int(others.sum())
             return messages[others]
-        numbers, fixes = messages.numbers.copy(), messages.numbers_of(GNSS_POSITION, 0, 3)
-        for row in fixes:
-            numbers[row] = _in_map(self.datum, *numbers[row].tolist())
+        numbers = messages.numbers.copy()
+        for kind in (GNSS_POSITION, GNSS_POSITION_1):
+            for row in messages.numbers_of(kind, 0, 3):
+                numbers[row] = _in_map(self.datum, *numbers[row].tolist())
         return Messages(messages.kind, messages.stamp_ns, messages.at, numbers)
 
     def _take(self, kind: int, stamp_ns: int, values: ArrayLike, covariance: ArrayLike) -> str:
         """Take a measurement of a kind of the layout."""
-        sizes = SIZES[kind]
+        sizes = SIZES[first_kind(kind)]
         verdict = self.offer(
             self._lines, kind, stamp_ns, flat(values, sizes[0]), flat(covariance, *sizes[1:])
         )
@@ -240,11 +245,30 @@ class Estimator(ABC):
             geodetic: (3,) latitude and longitude in degrees, height above the ellipsoid in m.
             covariance: (9,) m^2, ENU, row-major; all zero: unknown.
         """
+        return self._fix(GNSS_POSITION, stamp_ns, geodetic, covariance)
+
+    def _fix(self, kind: int, stamp_ns: int, geodetic: ArrayLike, covariance: ArrayLike) -> str:
         if self.datum is None:
             self._without_datum += 1
             return NO_DATUM
         p_W = _in_map(self.datum, *flat(geodetic, 3).tolist())
-        return self._take(GNSS_POSITION, stamp_ns, p_W, covariance)
+        return self._take(kind, stamp_ns, p_W, covariance)
+
+    def gnss_position_1(
+        self, stamp_ns: int, geodetic: ArrayLike, covariance: ArrayLike = UNKNOWN
+    ) -> str:
+        """Take a fix of the second of two receivers; arguments as of :meth:`gnss_position`."""
+        return self._fix(GNSS_POSITION_1, stamp_ns, geodetic, covariance)
+
+    def gnss_velocity_1(
+        self, stamp_ns: int, v_W: ArrayLike, covariance: ArrayLike = UNKNOWN
+    ) -> str:
+        """Take a velocity of the second of two receivers; arguments as of the first's."""
+        return self._take(GNSS_VELOCITY_1, stamp_ns, v_W, covariance)
+
+    def range_1(self, stamp_ns: int, range_m: float, variance_m2: float = 0.0) -> str:
+        """Take a range of the second of two range finders; arguments as of :meth:`range`."""
+        return self._take(RANGE_1, stamp_ns, range_m, variance_m2)
 
     def gnss_velocity(self, stamp_ns: int, v_W: ArrayLike, covariance: ArrayLike = UNKNOWN) -> str:
         """Fuse a GNSS velocity.
@@ -345,6 +369,7 @@ class Estimator(ABC):
         before = self.params.mount
         self.params = self._own(params)
         self._lines[0]["params"] = pack(self.params)
+        tell_pairs(self._lines[0], self.params)
         if self.params.mount != before:  # a lever arm that is a state stays as it was learned
             mount(self._lines[0].state, self._lines[0].params)
 
@@ -369,7 +394,8 @@ class Estimator(ABC):
         line = self._lines[0]
         result: dict[str, int] = {}
         for kind, name in enumerate(KINDS):
-            if name in DERIVED or (kind == IMU_1 and not line.vote.on):
+            second = kind >= IMU_1 and not line.received[kind]
+            if name in DERIVED or second:
                 continue
             result[f"{name}_received"] = int(line.received[kind])
             for verdict in range(1, len(VERDICTS)):
@@ -531,7 +557,8 @@ def left_out_of(line: Any) -> dict[str, str]:
     """
     vote = line["vote"]
     common = common_fault(vote, rejected_sensors(line["state"])) if vote["on"] else ""
-    return left_out(vote) | ({COMMON: common} if common else {})
+    of_imus = left_out(vote) | ({COMMON: common} if common else {})
+    return of_imus | pairs_left_out(line) if line["twos"] else of_imus
 
 
 class ErrorStateEkf(Estimator):

@@ -21,7 +21,14 @@ from quadsim.estimation.eskf.layout import (
     RANGE,
     STATIC_PRESSURE,
 )
-from quadsim.estimation.eskf.measurement_buffer import IMU, IMU_1, KINDS
+from quadsim.estimation.eskf.measurement_buffer import (
+    GNSS_POSITION_1,
+    GNSS_VELOCITY_1,
+    IMU,
+    IMU_1,
+    KINDS,
+    RANGE_1,
+)
 
 #: Kind of a message to the estimator's method that takes it; a pose is an external position.
 METHODS = {
@@ -37,6 +44,9 @@ METHODS = {
     EXTERNAL_ODOMETRY: "external_odometry",
     EXTERNAL_VELOCITY: "external_velocity",
     GNSS_HEADING: "gnss_heading",
+    GNSS_POSITION_1: "gnss_position_1",
+    GNSS_VELOCITY_1: "gnss_velocity_1",
+    RANGE_1: "range_1",
 }
 #: How many numbers the method's arguments are, one behind the other; a velocity's covariance is a
 #: twist's.
@@ -53,6 +63,9 @@ _ARGUMENTS = {
     EXTERNAL_ODOMETRY: (7, 36),
     EXTERNAL_VELOCITY: (3, 36),
     GNSS_HEADING: (1, 1),
+    GNSS_POSITION_1: (3, 9),
+    GNSS_VELOCITY_1: (3, 36),
+    RANGE_1: (1, 1),
 }
 #: Of each kind, how many numbers a message has, and how many of them are its covariance.
 NUMBERS = np.array([sum(_ARGUMENTS.get(kind, ())) for kind in range(len(KINDS))])

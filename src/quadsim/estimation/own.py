@@ -107,7 +107,7 @@ class OwnEstimator:
         Raises:
             PartError: the part raised.
         """
-        if kind == "range" and math.isinf(values[0]):  # nothing is in range (REP 117)
+        if kind in ("range", "range_1") and math.isinf(values[0]):  # nothing is in range (REP 117)
             return "ok"
         self.counts[kind] = self.counts.get(kind, 0) + 1
         method = self._method(kind)
@@ -148,24 +148,35 @@ class OwnEstimator:
 
     def take_measurement(self, message: Measurement) -> None:
         """Hand a message of a bag over, whose GNSS positions are geodetic."""
-        if message.kind in ("imu", "gnss_position", "range"):
+        if message.kind in ("imu", "gnss_position", "range", "gnss_position_1", "range_1"):
             getattr(self, message.kind)(message.stamp_ns, *message.values)
         else:
             self.take(message.kind, message.stamp_ns, message.values)
 
-    def gnss_position(self, stamp_ns: int, geodetic: Sequence[float], *more: Any) -> str:
+    def gnss_position(
+        self, stamp_ns: int, geodetic: Sequence[float], *more: Any, kind: str = "gnss_position"
+    ) -> str:
         """Hand a fix over: latitude and longitude in degrees, height in m."""
         if self.datum is None or not np.isfinite(geodetic).all():
             return "no_datum" if self.datum is None else "not_finite"
         latitude_deg, longitude_deg, height_m = map(float, geodetic)
         p_W = self.datum.to_enu(latitude_deg, longitude_deg, height_m)
-        return self.take("gnss_position", stamp_ns, (p_W, *more))
+        return self.take(kind, stamp_ns, (p_W, *more))
 
-    def range(self, stamp_ns: int, range_m: float, *more: Any) -> str:
+    def gnss_position_1(self, stamp_ns: int, geodetic: Sequence[float], *more: Any) -> str:
+        """Hand a fix of the second receiver over."""
+        return self.gnss_position(stamp_ns, geodetic, *more, kind="gnss_position_1")
+
+    def range(self, stamp_ns: int, range_m: float, *more: Any, kind: str = "range") -> str:
         """Hand a downward range over; an infinite one means that nothing is in range (REP 117)."""
-        return "ok" if math.isinf(range_m) else self.take("range", stamp_ns, (range_m, *more))
+        return "ok" if math.isinf(range_m) else self.take(kind, stamp_ns, (range_m, *more))
+
+    def range_1(self, stamp_ns: int, range_m: float, *more: Any) -> str:
+        """Hand a range of the second range finder over."""
+        return self.range(stamp_ns, range_m, *more, kind="range_1")
 
     imu_1 = _message("imu_1")
+    gnss_velocity_1 = _message("gnss_velocity_1")
     gnss_velocity = _message("gnss_velocity")
     magnetic_field = _message("magnetic_field")
     pressure = _message("pressure")

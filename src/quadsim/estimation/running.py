@@ -20,6 +20,7 @@ from quadsim.estimation.eskf.measurement_buffer import (
     CAPACITY,
     HORIZON_NS,
     IMU,
+    IMU_1,
     INNOVATION,
     NEVER_NS,
     OK,
@@ -147,7 +148,7 @@ def run_through(
             if sensor != last and verdict != OK:
                 break
             sensor, a = sensor + 1, b
-        if kind >= IMU:
+        if kind == IMU or kind == IMU_1:
             n = found.counts[0]
             if fill_odometry(lines, found.odometry[n : n + 1]):
                 now_ns = found.odometry[n].stamp_ns

@@ -91,7 +91,7 @@ SCANNERS = ("lidar", "depth_camera")
 #: Those that publish, which is what has a node.
 PUBLISHING = tuple(kind for kind, entry in TABLE.items() if entry.topics)
 #: Kinds of which a vehicle may carry two; the second has the name of its kind with this behind it.
-TWICE, SECOND = ("imu",), "_1"
+TWICE, SECOND = ("imu", "gnss", "rangefinder"), "_1"
 SECONDS = tuple(kind + SECOND for kind in TWICE)
 #: The model of each kind that the closed loop samples, a ``SensorModel``.
 SENSORS: dict[str, Any]

@@ -164,7 +164,8 @@ class ClosedLoop:
         # arrays of one, as a record goes into compiled code thirty times slower
         self._filters = self._states["line"]["state"][0]
         self._frozen_now, self._frozen = self._states["line"]["frozen"][0], 0
-        self._vote_now, self._voted = self._states["line"]["vote"]["changed"][0], 0
+        lines = self._states["line"][0]
+        self._votes_now, self._voted = (lines["vote"]["changed"], lines["pairs"]["changed"]), 0
         self._left_out: dict[str, str] = {}
         self._odometries, self._setpoints = self._states["odometry"], self._states["setpoint"]
         self._odometry_now_ns = self._odometries["stamp_ns"]
@@ -321,7 +322,7 @@ class ClosedLoop:
         if not self.use_truth and (frozen != self._frozen or not manager.armed):
             self._frozen = frozen
             manager.take_rejected(rejected_sensors(self._filters[0]), repeating_sensors(frozen))
-        if self.scenario.estimator.second.imu:
+        if self.scenario.estimator.second.any:
             self._tell_vote(stamp_ns)
         self._script.give(manager, stamp_ns)
         sticks = self._pilot(self) if self._pilot is not None else None
@@ -408,7 +409,7 @@ class ClosedLoop:
 
     def _tell_vote(self, stamp_ns: int) -> None:
         """Keep as events what the filter leaves out of two of a kind, and takes back."""
-        changes = self._vote_now.item()
+        changes = sum(int(counts.sum()) for counts in self._votes_now)
         if changes == self._voted and stamp_ns % LOOK_NS:
             return
         self._voted, now = changes, left_out_of(self._states["line"][0][0])

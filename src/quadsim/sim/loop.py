@@ -56,17 +56,17 @@ from quadsim.control.parameters import AutopilotParams
 from quadsim.control.position import POSITION_CONTROL, position_control
 from quadsim.estimation.eskf.driver import run_events
 from quadsim.estimation.eskf.input_validation import accept
-from quadsim.estimation.eskf.layout import ZERO_VELOCITY
+from quadsim.estimation.eskf.layout import RANGE, ZERO_VELOCITY
 from quadsim.estimation.eskf.measurement_buffer import CLOCK_JUMP, GAP, IMU, KINDS, OK, TIMELINE
 from quadsim.estimation.eskf.outputs import eskf_odometry
 from quadsim.estimation.eskf.standing import STANDING, say_standing, stands
 from quadsim.estimation.reference_filters.fusion import motion_odometry
 from quadsim.estimation.reference_filters.gps_ins import gps_ins_offer
 from quadsim.geometry.vector import vec3
-from quadsim.sensors import SENSORS
+from quadsim.sensors import SECOND, SENSORS
 from quadsim.sensors.error_terms import due
 from quadsim.sensors.imu import ImuSample
-from quadsim.sensors.model import Reading, SensorModel
+from quadsim.sensors.model import Reading, SensorModel, never
 from quadsim.sensors.slot import AnySlot, SensorWorld, deliver, sense
 from quadsim.vehicle import fleet
 from quadsim.vehicle.disturbances import DisturbanceTable
@@ -316,7 +316,7 @@ def take_imu_samples(
 
 
 @template
-def hand_nothing(state: LoopState, slots: AnySlot, linear: Any) -> None:
+def hand_nothing(state: LoopState, slots: AnySlot, linear: Any, d: int) -> None:
     """What a sample of no use is to the estimator."""
 
 
@@ -325,8 +325,11 @@ def _handing(
 ) -> Callable[..., None]:
     """A kernel that hands a reading of a sample to the estimator, and then does the rest."""
     kind, values, variance = KINDS.index(reading.message), reading.values, reading.variance
+    second = reading.message + SECOND
+    kinds = (kind, KINDS.index(second) if second in KINDS else kind)
     size = reading.rows or model.sample[values].shape[0]
-    absent, linear_takes = reading.absent, reading.linear
+    linear_takes = reading.linear
+    absent = never if kind == RANGE else reading.absent  # the filter hears that nothing is in range
 
     @template
     def covariance_of(state: LoopState, slots: AnySlot) -> Array:
@@ -343,15 +346,15 @@ def _handing(
     find_covariance = covariance_in if variance else covariance_of
 
     @template
-    def hand(state: LoopState, slots: AnySlot, linear: Any) -> None:
+    def hand(state: LoopState, slots: AnySlot, linear: Any, d: int) -> None:
         sample = slots[0].sample
         if not absent(sample[values][0]):
             covariance = find_covariance(state, slots)
             if linear.shape[0] == 0:
-                accept(state.line, kind, sample.stamp_ns, sample[values], covariance)
-            elif linear_takes:
+                accept(state.line, kinds[d], sample.stamp_ns, sample[values], covariance)
+            elif linear_takes and d == 0:
                 gps_ins_offer(linear, kind, sample.stamp_ns, sample[values], covariance)
-        then(state, slots, linear)
+        then(state, slots, linear, d)
 
     return hand
 
@@ -366,7 +369,7 @@ def _taking(k: int, hand: Callable[..., None], then: Callable[..., None]) -> Cal
         for d in range(devices[k].shape[1]):
             slots = devices[k][i, d : d + 1]
             while deliver(slots, state.stamp_ns, logs[k][i, d]):
-                hand(state, slots, linear)
+                hand(state, slots, linear, d)
         then(state, i, devices, linear, logs)
 
     return take_kind

@@ -385,7 +385,7 @@ def word_places(dtype: np.dtype[Any], count: int, votes: bool = True) -> NDArray
         votes: whether it has two of a kind; else what compares them stays empty.
     """
     marked = np.zeros(dtype.itemsize, bool)
-    for first, last in _copied(dtype, _RINGS if votes else (*_RINGS, "vote")):
+    for first, last in _copied(dtype, _RINGS if votes else (*_RINGS, "vote", "pairs")):
         marked[first:last] = True
     return np.flatnonzero(np.tile(marked.reshape(-1, 8).any(axis=1), count))
 
@@ -413,7 +413,7 @@ class Units:
                 self.devices, self.samples, self.linear = one.devices, one.samples, one.linear
                 counts = (1, *(devices.shape[1] for devices in one.devices.values()))
                 self.places = tuple(
-                    word_places(each.dtype, count, scenario.estimator.second.imu)
+                    word_places(each.dtype, count, scenario.estimator.second.any)
                     for each, count in zip(records, counts, strict=True)
                 )
             if any(

@@ -125,7 +125,10 @@ def test_a_common_fault_is_named_where_two_sources_contradict():
     ("text", "said"),
     [
         ("imu: [adis16448, bmi088, bmi270]\n", "imu: 3 in a list; allowed: one or two"),
-        ("imu: adis16448\ngnss: [ublox_m8, ublox_m8]\n", "gnss: a list; two may be of imu alone"),
+        (
+            "imu: adis16448\nbarometer: [bmp390, bmp390]\n",
+            "barometer: a list; two may be of imu, gnss, rangefinder alone",
+        ),
         ("imu: [adis16448, bmi088]\nimu_1: bmi088\n", "imu_1: the second of the list imu is it"),
         ("imu_1: adis16448\n", "'imu' is missing"),
         ("imu: [adis16448, {device: bmi088, rate: 1.0}]\n", "imu_1: unknown key 'rate'"),

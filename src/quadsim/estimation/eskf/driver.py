@@ -58,6 +58,8 @@ from quadsim.estimation.eskf.mechanisation import (
 )
 from quadsim.estimation.eskf.odometry import fuse_external_velocity, fuse_odometry, move_frame
 from quadsim.estimation.eskf.optical_flow import fuse_optical_flow
+from quadsim.estimation.eskf.paired import admit, shift_mount
+from quadsim.estimation.eskf.pairs import first_kind, lever_between
 from quadsim.estimation.eskf.parameters import (
     GAP_ACCEL_MPS2,
     GAP_MAX_S,
@@ -130,13 +132,14 @@ def age(state: Eskf, params: EstimatorParams, event: Input) -> float:
         The factor by which the correlated error of GNSS positions decayed; 1 where other errors
         changed, 0 where none did.
     """
-    if event.kind == GNSS_POSITION:
+    kind = first_kind(event.kind)
+    if kind == GNSS_POSITION:
         return age_gnss_bias(state, params, upper_half(event.values, 3))
-    if event.kind == MAGNETIC_FIELD:
+    if kind == MAGNETIC_FIELD:
         return turn_field_errors(state, params)
-    if event.kind == RANGE:
+    if kind == RANGE:
         return walk_ground(state, params, event.values[0])
-    if event.kind == EXTERNAL_ODOMETRY:
+    if kind == EXTERNAL_ODOMETRY:
         return move_frame(state, params, triple(event.values, 0), event.values[7], event.values[8])
     return 0.0
 
@@ -144,7 +147,7 @@ def age(state: Eskf, params: EstimatorParams, event: Input) -> float:
 @kernel
 def fuse_event(state: Eskf, params: EstimatorParams, event: Input) -> None:
     """Fuse a measurement at the state's stamp."""
-    kind, values = event.kind, event.values
+    kind, values = first_kind(event.kind), event.values
     if kind == GNSS_POSITION:
         fuse_gnss_position(state, params, triple(values, 0), upper_half(values, 3))
     elif kind == GNSS_VELOCITY:
@@ -183,17 +186,26 @@ def take_measurement(line: Buffer, event: Input, sample: int, log: StepLog) -> N
         sample: the IMU sample in whose interval it lies.
         log: see :func:`process`.
     """
-    state = line.state
+    state, params = line.state, line.params
     was_running, begins = state.running, state.starts + state.recoveries
+    if line.twos == 1 and not admit(line, event):
+        return
+    kind, lever_S = first_kind(event.kind), (0.0, 0.0, 0.0)
+    if kind != event.kind:
+        params, lever_S = line.params_1, lever_between(state, params, line.params_1, kind)
     if was_running == 1:
         if line.blind == 1:
             return
-        decay = age(state, line.params, event)
+        decay = age(state, params, event)
         if decay > 0.0:
             log_state(line, AGE, -1, 0.0, log)
             if line.logs_steps == 1:
                 log.steps[line.step_count - 1].decay = decay
-    fuse_event(state, line.params, event)
+    if kind != event.kind:
+        shift_mount(state, kind, lever_S)
+    fuse_event(state, params, event)
+    if kind != event.kind:
+        shift_mount(state, kind, scale(-1.0, lever_S))
     log_innovations(line, event.stamp_ns)
     if state.starts + state.recoveries != begins:
         log_state(line, BEGIN, sample if was_running == 0 else -1, 0.0, log)

@@ -47,6 +47,8 @@ from quadsim.estimation.eskf.measurement_buffer import (
     go_back,
     insert,
 )
+from quadsim.estimation.eskf.paired import change_devices, hear_one
+from quadsim.estimation.eskf.pairs import first_kind, pair_of
 from quadsim.estimation.eskf.parameters import GAP_MAX_S, DelayParams
 from quadsim.estimation.eskf.repetition import (
     ACCELEROMETER,
@@ -162,12 +164,19 @@ def watch_repetition(line: Buffer, kind: int, stamp_ns: int, values: Array, firs
         force = norm(add(vec3(state.pushing_S), hover_S)) - gravity_mps2
         turns = norm(vec3(state.turning_S)) > STILL_RATE_RADPS
         line.moved = int(turns or abs(force) > STILL_FORCE_MPS2)
-    stands = stamp_ns - line.stood_ns < STOOD_NS
-    if kind == RANGE:  # after a landing its step may be larger than all that it sees
-        stands |= norm(vec3(state.v_W)) < SLOW_MPS
+    stands = is_standing(line, kind, stamp_ns)
     watch_source(source, kind, values, first, line.moved == 0, stands)
     line.frozen = line.frozen & ~(1 << kind) | source.frozen << kind
     return is_repeated(kind, source)
+
+
+@kernel
+def is_standing(line: Buffer, kind: int, stamp_ns: int) -> bool:
+    """Whether the vehicle is known to stand, so that a sensor may repeat one value."""
+    stands = stamp_ns - line.stood_ns < STOOD_NS
+    if kind == RANGE:  # after a landing its step may be larger than all that it sees
+        stands |= norm(vec3(line.state.v_W)) < SLOW_MPS
+    return bool(stands)
 
 
 @kernel
@@ -227,6 +236,7 @@ def judge_measurement(
     line: Buffer, kind: int, stamp_ns: int, values: Array, variance: Array
 ) -> int:
     """Validation of a measurement; ``variance`` is its diagonal."""
+    own, kind = kind, first_kind(kind)
     if not (all_finite(values) and all_finite(variance)):
         return NOT_FINITE
     if not within(values, LARGEST[kind]):
@@ -256,7 +266,7 @@ def judge_measurement(
         return TOO_EARLY
     i = line.count - 1
     while i >= 0 and line.events[i].stamp_ns >= stamp_ns:
-        if line.events[i].stamp_ns == stamp_ns and line.events[i].kind == kind:
+        if line.events[i].stamp_ns == stamp_ns and line.events[i].kind == own:
             return REPEATED
         i -= 1
     return OK
@@ -314,7 +324,7 @@ def write_values(line: Buffer, i: int, values: Array, covariance: Array) -> None
     out = event.values
     for k in range(values.size):
         out[k] = values[k]
-    kind, noise = event.kind, params.noise
+    kind, noise = first_kind(event.kind), params.noise
     if kind == GNSS_POSITION:
         write_covariance(out, 3, covariance, 0, vec3(noise.gnss_position_sigma_m))
     elif kind == GNSS_VELOCITY:
@@ -356,7 +366,7 @@ def accept(
 
     Args:
         lines: (1,) TIMELINE; an array, for Numba takes a record from Python twenty times slower.
-        kind: one of the layout's sensors, IMU, or IMU_1.
+        kind: one of the timeline's ``KINDS``.
         stamp_ns: what its stamp states; the parameters' delay is taken off. The end of an IMU
             sample's interval.
         values: (6,) of the IMU, m/s^2 and rad/s; (3,), of an optical flow rad, rad, s; or (1,) of
@@ -368,21 +378,35 @@ def accept(
     Returns:
         One of the VERDICTS; all but OK, GAP and CLOCK_JUMP, and UNCHANGED of an IMU, are refused.
     """
-    line = lines[0]
-    stamp_ns -= round(1e9 * stated_delay_s(line.params.delay, kind))
-    if kind >= IMU:
+    line, first = lines[0], first_kind(kind)
+    stamp_ns -= round(1e9 * stated_delay_s(line.params.delay, first))
+    if line.twos == 1:
+        change_devices(line)
+    if kind == IMU or kind == IMU_1:
         if line.vote.on == 1:
             return accept_voted(line, kind, stamp_ns, values, covariance)
         return accept_imu(line, stamp_ns, values, covariance) if kind == IMU else OK
-    if kind == RANGE and math.isinf(values[0]):
+    is_one = line.twos == 1 and pair_of(first) >= 0 and line.pairs[pair_of(first)].on == 1
+    if kind != first and not is_one:
+        return OK
+    k = int(kind != first)
+    if first == RANGE and math.isinf(values[0]):
+        if is_one:
+            hear_one(line, k, first, stamp_ns, values, False)
         return OK
     width = 1 if covariance.size == 1 else (7 if covariance.size == 36 else 4)
-    first = 3 * width if kind == EXTERNAL_ATTITUDE else 0
-    diagonal = covariance[first : first + width * min(values.size - 1, 2) + 1 : width]
+    begin = 3 * width if kind == EXTERNAL_ATTITUDE else 0
+    diagonal = covariance[begin : begin + width * min(values.size - 1, 2) + 1 : width]
     verdict = judge_measurement(line, kind, stamp_ns, values, diagonal)
+    repeats = False
+    if is_one and verdict == OK:
+        stands = is_standing(line, first, stamp_ns)
+        repeats = hear_one(line, k, first, stamp_ns, values, stands)
     if kind == ZERO_VELOCITY:
         line.stood_ns = stamp_ns
-    elif verdict == OK and watch_repetition(line, kind, stamp_ns, values, 0):
+    elif verdict == OK and kind == first:
+        repeats = watch_repetition(line, kind, stamp_ns, values, 0)
+    if verdict == OK and repeats:
         verdict = UNCHANGED
     late = line.done > 0 and follows(line.events[line.done - 1], kind, stamp_ns)
     if verdict == OK and late and not go_back(line, kind, stamp_ns):

@@ -17,6 +17,7 @@ from quadsim.base.compiled import Array, Record, Records, Vector, kernel
 from quadsim.base.parameters import dtype_of, pack
 from quadsim.estimation.eskf.alignment import new_eskf
 from quadsim.estimation.eskf.layout import SENSORS, DirectState, Eskf
+from quadsim.estimation.eskf.pairs import SECONDS_FROM, Pair, tell_pairs
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.estimation.eskf.repetition import SOURCES, Source
 from quadsim.estimation.eskf.voting import Vote, new_vote
@@ -34,9 +35,11 @@ CAPACITY = 4096
 #: So many processed events are stored before those out of reach are dropped.
 DROP_FROM = 1024
 
-#: Kind of an event: a sensor of the layout, or this; kind of a message of the second IMU of two.
+#: Kind of an event: a sensor of the layout, this, or one of a second receiver or range finder; kind
+#: of a message of the second IMU of two.
 IMU, IMU_1 = len(SENSORS), len(SENSORS) + 1
-KINDS = (*SENSORS, "imu", "imu_1")
+GNSS_POSITION_1, GNSS_VELOCITY_1, RANGE_1 = range(SECONDS_FROM, SECONDS_FROM + 3)
+KINDS = (*SENSORS, "imu", "imu_1", "gnss_position_1", "gnss_velocity_1", "range_1")
 
 #: What input validation reports about a message; all but the first are counted. GAP is not refused,
 #: nor is the time of an IMU sample of which a part is UNCHANGED.
@@ -127,6 +130,9 @@ class Buffer(Record):
     moved: int  # whether the IMU has felt a motion
     stood_ns: int  # when somebody last stated that the vehicle stands
     vote: Vote  # of two IMUs
+    twos: int  # whether there are two receivers, or range finders
+    pairs: Annotated[Records[Pair], 2]
+    params_1: EstimatorParams  # of the second ones
     snapshot_first: int  # a ring
     snapshot_count: int
     snapshots: Annotated[Records[Eskf], SNAPSHOTS]
@@ -250,6 +256,7 @@ def new_timeline(params: EstimatorParams, blind: bool = False) -> NDArray[np.rec
     line["state"] = new_eskf(line["params"])
     line["blind"] = int(blind)
     new_vote(line["vote"], params)
+    tell_pairs(line, params)
     line["motion"]["q_WB"][0] = line["motion"]["q_WS"][0] = 1.0
     line["newest_imu_ns"] = line["stood_ns"] = NEVER_NS
     return lines

@@ -112,6 +112,34 @@ class SecondParams:
     imu_roll_pitch_yaw_deg: Annotated[
         Vec3, Spec("attitude of the second IMU's axes", "deg", ge=-180.0, le=180.0)
     ] = (0.0, 0.0, 0.0)
+    gnss: Annotated[bool, Spec("there is a second receiver, on gps_1/fix and gps_1/vel")] = False
+    antenna_position_B_m: Annotated[
+        Vec3, Spec("of the second receiver's antenna", "m", ge=-10.0, le=10.0)
+    ] = (0.0, 0.0, 0.0)
+    gnss_correlated_share: Annotated[
+        float, Spec("noise.gnss_correlated_share of the second receiver", ge=0.0, le=1.0)
+    ] = 0.0
+    gnss_correlation_s: Annotated[
+        float, Spec("noise.gnss_correlation_s of the second receiver", "s", ge=0.0, le=1e5)
+    ] = 60.0
+    rangefinder: Annotated[bool, Spec("there is a second range finder, on range_1/down")] = False
+    rangefinder_position_B_m: Annotated[
+        Vec3, Spec("of the second range finder", "m", ge=-10.0, le=10.0)
+    ] = (0.0, 0.0, 0.0)
+    rangefinder_beam_deg: Annotated[
+        float, Spec("width of the second range finder's beam", "deg", ge=0.0, le=90)
+    ] = 0.0
+    range_offset_m: Annotated[
+        float, Spec("noise.range_offset_m of the second range finder", "m", ge=0.0)
+    ] = 0.0
+    range_scale: Annotated[
+        float, Spec("noise.range_scale of the second range finder", ge=0.0, le=0.5)
+    ] = 0.0
+
+    @property
+    def any(self) -> bool:
+        """Whether there are two of anything."""
+        return self.imu or self.gnss or self.rangefinder
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,8 @@ from quadsim.estimation.eskf.measurement_buffer import (
     DROP_FROM,
     HORIZON_NS,
     IMU,
+    IMU_1,
+    OK,
     Buffer,
     Input,
     drop_events,
@@ -231,6 +233,8 @@ def on_arrival(
     """
     line = lines[0]
     line.newest = -1
+    if kind > IMU_1:  # of two receivers and range finders the first ones alone
+        return OK
     verdict = accept(lines, kind, stamp_ns, values, covariance)
     if line.newest < 0:
         return verdict

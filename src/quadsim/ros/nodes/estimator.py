@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -72,11 +73,16 @@ def mounts_of(params: EstimatorParams) -> Mounts:
     mount = params.mount
     roll, pitch, yaw = map(math.radians, mount.imu_roll_pitch_yaw_deg)
     flow_roll, flow_pitch, flow_yaw = map(math.radians, mount.flow_roll_pitch_yaw_deg)
-    second: Mounts = {}
+    second: dict[str, tuple[Any, tuple[float, float, float]]] = {}
+    if params.second.gnss:
+        second["gps_1_link"] = (params.second.antenna_position_B_m, (0.0, 0.0, 0.0))
+    if params.second.rangefinder:
+        looks_down = (0.0, math.pi / 2, 0.0)
+        second["range_1_link"] = (params.second.rangefinder_position_B_m, looks_down)
     if params.second.imu:
         angles = params.second.imu_roll_pitch_yaw_deg
         turned = (math.radians(angles[0]), math.radians(angles[1]), math.radians(angles[2]))
-        second = {"imu_1_link": (params.second.imu_position_B_m, turned)}
+        second["imu_1_link"] = (params.second.imu_position_B_m, turned)
     return {
         **second,
         "imu_link": (mount.imu_position_B_m, (roll, pitch, yaw)),
@@ -204,8 +210,16 @@ class EstimatorNode(QuadsimNode):
         self._listen(topics.SENSORS["gps/heading"], self._on_gnss_heading)
         flow = self._check(topics.OPTICAL_FLOW, "optical_flow", frames.optical_flow)
         self._listen(topics.OPTICAL_FLOW, self._on_optical_flow, flow)
-        self._range_check = self._check(topics.RANGE, "range", frames.range)
-        self.listen(topics.RANGE, self._on_range, raw=False)
+        self._listen_to_ranges(topics.RANGE, "range", frames.range)
+        second = self.filter.params.second
+        if second.gnss:
+            velocity_1 = topics.SENSORS["gps_1/vel"]
+            check = self._check(velocity_1, "gnss_velocity", frames.gnss_velocity, world=True)
+            self._listen(topics.SENSORS["gps_1/fix"], partial(self._on_fix, kind="gnss_position_1"))
+            on_velocity = partial(self._on_gps_velocity, kind="gnss_velocity_1")
+            self._listen(velocity_1, on_velocity, check)
+        if second.rangefinder:
+            self._listen_to_ranges(topics.SENSORS["range_1/down"], "range_1", frames.range_1)
         self._listen(topics.VISUAL_ODOMETRY, self._on_visual_odometry)
         velocity = self._check(
             topics.EXTERNAL_VELOCITY, "external_velocity", frames.external_velocity
@@ -213,6 +227,10 @@ class EstimatorNode(QuadsimNode):
         self._listen(topics.EXTERNAL_VELOCITY, self._on_external_velocity, velocity)
         if node_params.datum_source == "topic":
             self.listen(topics.DATUM, self._on_datum, raw=False)
+
+    def _listen_to_ranges(self, topic: Topic, kind: str, frame: str) -> None:
+        check = self._check(topic, kind, frame)
+        self.listen(topic, partial(self._on_range, kind, check), raw=False)
 
     def _listen_to_others(self, node_params: EstimatorNodeParams) -> None:
         """Motion capture, and whoever knows that the vehicle stands."""
@@ -369,7 +387,7 @@ class EstimatorNode(QuadsimNode):
             self._starts = starts
             self._blind.start_from(self.filter)
 
-    def _on_fix(self, stamp_ns: int, view: Any) -> None:
+    def _on_fix(self, stamp_ns: int, view: Any, kind: str = "gnss_position") -> None:
         if view["status"] < 0:
             raise MessageError("no fix")
         geodetic = (view["latitude_deg"], view["longitude_deg"], view["height_m"])
@@ -381,10 +399,10 @@ class EstimatorNode(QuadsimNode):
         if self._unknown is not None and self.filter.datum is not None:
             self._unknown.hear_place(self.filter.datum, self._date_ns(stamp_ns))
             self._unknown.hear_fix(covariance)
-        self._tell("gnss_position", stamp_ns, geodetic, covariance)
+        self._tell(kind, stamp_ns, geodetic, covariance)
 
-    def _on_gps_velocity(self, stamp_ns: int, view: Any) -> None:
-        self._tell("gnss_velocity", stamp_ns, view["v"].copy(), view["covariance"].copy())
+    def _on_gps_velocity(self, stamp_ns: int, view: Any, kind: str = "gnss_velocity") -> None:
+        self._tell(kind, stamp_ns, view["v"].copy(), view["covariance"].copy())
 
     def _on_magnetic_field(self, stamp_ns: int, view: Any) -> None:
         m_S, covariance = view["m"].copy(), view["covariance"].copy()
@@ -395,18 +413,20 @@ class EstimatorNode(QuadsimNode):
     def _on_pressure(self, stamp_ns: int, view: Any) -> None:
         self._tell("pressure", stamp_ns, float(view["pressure"]), float(view["variance"]))
 
-    def _on_range(self, message: Any) -> None:
-        self._range_check.check(message.header.frame_id)
+    def _on_range(self, kind: str, check: FrameCheck, message: Any) -> None:
+        check.check(message.header.frame_id)
         stamp_ns = stamp_ns_of(message.header.stamp)
         if not self._resets.settled(stamp_ns):
             return
         distance_m = message.range
-        if distance_m < message.min_range or 0.0 < message.max_range < distance_m:
-            distance_m = math.inf  # nothing in range, REP 117
+        if distance_m < message.min_range:
+            distance_m = -math.inf  # too near, REP 117
+        elif 0.0 < message.max_range < distance_m:
+            distance_m = math.inf  # nothing in range
         variance = getattr(message, "variance", 0.0)
         if self._unknown is not None:
             self._unknown.hear("range", np.array([variance]))
-        self._tell("range", stamp_ns, distance_m, variance)
+        self._tell(kind, stamp_ns, distance_m, variance)
 
     def _on_gnss_heading(self, stamp_ns: int, view: Any) -> None:
         heading, variance = heading_of(view["q_xyzw"], view["q_covariance"])

@@ -41,6 +41,7 @@ class FrameParams:
     magnetic_field: Annotated[str, Spec("of imu/mag")] = "imu_link"
     gnss_velocity: Annotated[str, Spec("of gps/vel; always without the prefix")] = "map"
     range: Annotated[str, Spec("of range/down")] = "range_link"
+    range_1: Annotated[str, Spec("of range_1/down")] = "range_1_link"
     optical_flow: Annotated[str, Spec("of flow/down")] = "flow_link"
     external_pose: Annotated[str, Spec("of external poses; always without the prefix")] = "map"
     external_velocity: Annotated[str, Spec("of external/velocity")] = "base_link"
