@@ -18,7 +18,7 @@ from quadsim.base.elementary import atan2, cos, sin
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Spec, Vec3
 from quadsim.control.airframe import AirframeParams
-from quadsim.estimation.eskf.parameters import EstimatorParams
+from quadsim.estimation.eskf.parameters import EstimatorParams, SecondParams
 from quadsim.geometry.rotation import from_euler as quaternion_of
 from quadsim.geometry.rotation import multiply, to_euler
 from quadsim.sensors import SENSORS, kind_of
@@ -139,11 +139,11 @@ def as_installed(
 
 
 def _tell_second(found: dict[str, Any], kind: str, told: Mapping[str, Any]) -> None:
-    """What an installer knows of the second of a kind: its place, and errors if they are larger."""
+    """What an installer knows of the second of a kind: its own, and of what is shared the larger."""
     found[f"second.{kind}"] = True
     for key, value in told.items():
-        part, _, name = key.partition(".")
-        if part == "mount":
+        name = key.rpartition(".")[2]
+        if hasattr(SecondParams, name):
             found[f"second.{name}"] = value
         else:
             found[key] = max(value, found[key])
