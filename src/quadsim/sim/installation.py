@@ -139,7 +139,7 @@ def as_installed(
 
 
 def _tell_second(found: dict[str, Any], kind: str, told: Mapping[str, Any]) -> None:
-    """What an installer knows of the second of a kind: its own, and of what is shared the larger."""
+    """What an installer knows of a second one: what is its own, and of the rest the larger."""
     found[f"second.{kind}"] = True
     for key, value in told.items():
         name = key.rpartition(".")[2]

@@ -97,9 +97,9 @@ def admit(line: Buffer, event: Input) -> bool:
         if k == 1:
             place_S = add(place_S, between_S)
         if measure(one, state, params, kind, event.values, place_S):
-            one.stamp_ns = stamp_ns
+            one.stamp_ns = one.stamps_ns[one.newest] = stamp_ns
             between_W = rotate(quat(state.q_WS), between_S)
-            compare(pair, state, line.params, kind, between_W, stamp_ns)
+            compare(pair, k, state, line.params, kind, between_W, stamp_ns)
             if part == 0 and kind != RANGE:
                 watch_accuracy(pair, stamp_ns)
     if k != (pair.used if stamp_ns >= pair.from_ns else 1 - pair.used):

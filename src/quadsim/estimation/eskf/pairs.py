@@ -74,8 +74,8 @@ NEAR_TIMES, FAR_M = 5, 1.0
 #: before it is fused, and vice versa; stamps that go back by so much begin a new time, ns.
 BACK_NS, BETTER_NS, NEW_TIME_NS = 2_000_000_000, 2_000_000_000, 1_000_000_000
 
-#: How far apart in time two are compared, by what is off from the filter: ranges, fixes.
-RANGE_APART_NS, FIX_APART_NS = 100_000_000, 500_000_000
+#: How many judged ones are kept; two are compared that are half a period apart or less.
+KEPT, APART = 8, 0.55
 
 #: Why one is left out; the words of ``estimation.voting_words``.
 GOOD, SILENT, REPEATS, TOO_NEAR, DIFFERS = range(5)
@@ -91,10 +91,12 @@ class Part(Record):
     range_m: float
     source: Source
     stamp_ns: int  # of the newest that was judged
-    x: Vector  # of the IMU, by it
-    y: Vector  # that less the filter's
-    noise: Vector  # stated variance; 0: no such axis
-    variance: Vector  # of y, without what the filter knows of lasting errors
+    newest: int  # row of it in what follows, rings
+    stamps_ns: Annotated[NDArray[np.int64], KEPT]
+    x: Annotated[Array, KEPT, 3]  # of the IMU, by it
+    y: Annotated[Array, KEPT, 3]  # that less the filter's
+    variance: Annotated[Array, KEPT, 3]  # of y, without what is known of lasting errors
+    noise: Vector  # stated variance of the newest; 0: no such axis
 
 
 class Device(Record):
@@ -178,6 +180,7 @@ def begin_pair(pair: Pair) -> None:
             one = pair.devices[k].parts[part]
             one.heard_ns = one.said_ns = one.stamp_ns = one.near = 0
             one.period_s = 0.0
+            one.stamps_ns[:] = 0
             one.source.count = one.source.changes = one.source.run = one.source.frozen = 0
             one.source.longest = 0.0
 
@@ -267,7 +270,7 @@ def judge_alone(pair: Pair, g: int, params: EstimatorParams, now_ns: int) -> Non
             device.reason, device.back_ns = GOOD, now_ns
             pair.changed += 1
     used, other = pair.devices[pair.used].parts[0], pair.devices[1 - pair.used].parts[0]
-    if g == RANGEFINDER and math.isinf(used.range_m) and is_in_limits(params, other.range_m):
+    if g == RANGEFINDER and used.range_m == math.inf and is_in_limits(params, other.range_m):
         pair.better_ns = now_ns if pair.better_ns == 0 else pair.better_ns
     elif g == RANGEFINDER:
         pair.better_ns = 0
@@ -308,7 +311,7 @@ def measure(
     """
     C, q_WS = state.covariance, quat(state.q_WS)
     lever_W = rotate(q_WS, lever_S)
-    at = P
+    at, n = P, (one.newest + 1) % KEPT
     if kind == RANGE:
         varies = params.flat_ground == 0 and state.n > TERRAIN
         if not is_usable_range(state, params, values[0]) or (varies and not state.terrain_started):
@@ -318,38 +321,50 @@ def measure(
         ground_m = state.terrain_height_m if varies else params.ground_height_m
         variance = values[1] if values[1] > 0.0 else params.noise.range_sigma_m**2
         variance *= down * down
-        store(one.x, (0.0, 0.0, above_m))
-        store(one.y, (0.0, 0.0, above_m - (state.p_W[2] - ground_m)))
+        store(one.x[n], (0.0, 0.0, above_m))
+        store(one.y[n], (0.0, 0.0, above_m - (state.p_W[2] - ground_m)))
         store(one.noise, (0.0, 0.0, variance))
         S = C[P + 2, P + 2] + variance
         if varies:
             S += C[TERRAIN, TERRAIN] - 2.0 * C[P + 2, TERRAIN]
-        one.variance[2] = S
+        one.variance[n, 2], one.newest = S, n
         return True
     x = vec3(values[:3])
     if kind == GNSS_POSITION:
         x = subtract(x, lever_W)
         late_W = scale(state.gnss_time_s, vec3(state.v_W))
-        store(one.y, add(subtract(x, vec3(state.p_W)), late_W))
+        store(one.y[n], add(subtract(x, vec3(state.p_W)), late_W))
     else:
         at = V
         w_S = subtract(vec3(state.w_S), vec3(state.gyro_bias_S))
         x = subtract(x, rotate(q_WS, cross(w_S, lever_S)))
-        store(one.y, subtract(x, vec3(state.v_W)))
-    store(one.x, x)
+        store(one.y[n], subtract(x, vec3(state.v_W)))
+    store(one.x[n], x)
     store(one.noise, (values[3], values[6], values[8]))
     for i in range(3):
         S = C[at + i, at + i] + one.noise[i]
         if kind == GNSS_POSITION:
             S += turned_variance(state, lever_W, i)
-        one.variance[i] = S
+        one.variance[n, i] = S
+    one.newest = n
     return True
 
 
 @kernel
-def nis_of(one: Part, i: int) -> float:
-    """Square of what is off along an axis, over its variance."""
-    return float(one.y[i] * one.y[i] / one.variance[i]) if one.variance[i] > 0.0 else 0.0
+def nis_of(one: Part, n: int, i: int) -> float:
+    """Square of what is off along an axis in a row, over its variance."""
+    y, S = one.y[n, i], one.variance[n, i]
+    return float(y * y / S) if S > 0.0 else 0.0
+
+
+@kernel
+def nearest(one: Part, stamp_ns: int) -> int:
+    """Row of the one that was measured nearest to a stamp."""
+    found = 0
+    for n in range(1, KEPT):
+        if abs(one.stamps_ns[n] - stamp_ns) < abs(one.stamps_ns[found] - stamp_ns):
+            found = n
+    return found
 
 
 @kernel
@@ -366,26 +381,30 @@ def explained(state: Eskf, params: EstimatorParams, kind: int, lever_W: Vec3, i:
 
 @kernel
 def compare(
-    pair: Pair, state: Eskf, params: EstimatorParams, kind: int, lever_W: Vec3, now_ns: int
+    pair: Pair, k: int, state: Eskf, params: EstimatorParams, kind: int, lever_W: Vec3, now_ns: int
 ) -> None:
-    """Compare the newest of both, name the one that is wrong, or note that they disagree."""
+    """Compare the newest of one with the other's of that time: name what is wrong, or disagrees."""
     part = 1 if kind == GNSS_VELOCITY else 0
     a, b = pair.devices[0].parts[part], pair.devices[1].parts[part]
-    apart_ns = abs(a.stamp_ns - b.stamp_ns)
-    fresh = apart_ns <= (RANGE_APART_NS if kind == RANGE else FIX_APART_NS)
-    if a.stamp_ns == 0 or b.stamp_ns == 0 or not fresh:
-        pair.disagree_ns[part] = 0
-        for k in range(2):  # alone, it is judged by the filter
-            device = pair.devices[k]
-            if device.reason == DIFFERS and nis_of(device.parts[part], device.axis) > AGREE:
-                device.bad_ns = now_ns
+    own, m, n = pair.devices[k], a.newest, b.newest
+    if k == 0:
+        n = nearest(b, now_ns)
+    else:
+        m = nearest(a, now_ns)
+    apart_ns = abs(a.stamps_ns[m] - b.stamps_ns[n])
+    if apart_ns > round(APART * 1e9 * max(a.period_s, b.period_s)):
+        # alone, it is judged by the filter
+        if own.reason == DIFFERS and nis_of(own.parts[part], m if k == 0 else n, own.axis) > AGREE:
+            own.bad_ns = now_ns
+        if pair.devices[1 - k].reason != GOOD:
+            pair.disagree_ns[part] = 0
         return
     worst, axis, total, unit, off = 0.0, 0, 0.0, 1.0, pair.off[part]
     for i in range(3):
         variance = a.noise[i] + b.noise[i]
         if variance == 0.0:
             continue
-        off[i] = a.x[i] - b.x[i] if apart_ns == 0 else a.y[i] - b.y[i]
+        off[i] = a.x[m, i] - b.x[n, i] if apart_ns == 0 else a.y[m, i] - b.y[n, i]
         variance += explained(state, params, kind, lever_W, i)
         square = off[i] * off[i] / variance
         total += square
@@ -415,7 +434,7 @@ def compare(
         pair.changed += 1
     if total <= LIMIT:
         return
-    more = 0.5 * (nis_of(a, axis) - nis_of(b, axis))
+    more = 0.5 * (nis_of(a, m, axis) - nis_of(b, n, axis))
     odds = pair.odds[part] + min(max(more, -MOST_ODDS), MOST_ODDS)
     if not sudden:  # see the head of this module
         odds = max(odds, 0.0) if pair.used == 0 else min(odds, 0.0)
