@@ -157,7 +157,7 @@ class SensorParams(IsDataclass, Protocol):
 @kernel
 def due(period_ns: int, previous_ns: int, now_ns: int) -> bool:
     """Whether a multiple of the period lies in (previous, now]."""
-    return now_ns // period_ns > previous_ns // period_ns
+    return now_ns % period_ns < now_ns - previous_ns
 
 
 @kernel

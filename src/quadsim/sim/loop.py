@@ -272,9 +272,9 @@ def _sensing(k: int, model: SensorModel, then: Callable[..., None]) -> Callable[
         used: OfDevices,
     ) -> None:
         for d in range(devices[k].shape[1]):
-            slots = devices[k][i, d : d + 1]
-            if due(slots[0].period_ns, state.stamp_ns - setup.imu_period_ns, state.stamp_ns):
-                row = white[k][i, d, used[k][i, d]]
+            period_ns = devices[k][i, d].period_ns
+            if due(period_ns, state.stamp_ns - setup.imu_period_ns, state.stamp_ns):
+                slots, row = devices[k][i, d : d + 1], white[k][i, d, used[k][i, d]]
                 sense(step, slots, world, state.truth, state.stamp_ns, row, count)
                 used[k][i, d] += 1
         then(state, setup, world, i, devices, white, used)
@@ -367,9 +367,10 @@ def _taking(k: int, hand: Callable[..., None], then: Callable[..., None]) -> Cal
         state: LoopState, i: int, devices: OfDevices, linear: Any, logs: OfDevices
     ) -> None:
         for d in range(devices[k].shape[1]):
-            slots = devices[k][i, d : d + 1]
-            while deliver(slots, state.stamp_ns, logs[k][i, d]):
-                hand(state, slots, linear, d)
+            if devices[k][i, d].outbox.count > 0:
+                slots = devices[k][i, d : d + 1]
+                while deliver(slots, state.stamp_ns, logs[k][i, d]):
+                    hand(state, slots, linear, d)
         then(state, i, devices, linear, logs)
 
     return take_kind

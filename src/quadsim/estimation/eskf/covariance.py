@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 
-from quadsim.base.compiled import Array, inline, kernel
+from quadsim.base.compiled import Array, kernel
 from quadsim.base.elementary import cos, sin
 from quadsim.base.parameters import Vec3
-from quadsim.estimation.eskf.layout import ANTENNA, BA, BG, FIELD_BIAS, TERRAIN, Eskf, N
+from quadsim.estimation.eskf.layout import ANTENNA, BA, BG, FIELD_BIAS, Eskf, N
 from quadsim.geometry.rotation import Mat3
 from quadsim.geometry.vector import dot
 
@@ -205,7 +205,8 @@ def fuse(state: Eskf, innovation: float, variance: float, innovation_variance: f
         variance: of the measurement's noise.
         innovation_variance: h P h^T and that; ``state.ph`` is P h^T.
     """
-    h, K, ph = state.h, state.K, state.ph
+    covariance, h, K, ph = state.covariance, state.h, state.K, state.ph
+    before, half = state.before, state.half
     n = state.n
     factor = 1.0 / innovation_variance
     rest = innovation
@@ -214,26 +215,6 @@ def fuse(state: Eskf, innovation: float, variance: float, innovation_variance: f
         rest -= h[k] * state.correction[k]
     for k in range(n):
         state.correction[k] += K[k] * rest
-    if n == TERRAIN:
-        spread(state, variance, TERRAIN)
-    elif n == ANTENNA:
-        spread(state, variance, ANTENNA)
-    else:
-        spread(state, variance, n)
-
-
-@inline
-def spread(state: Eskf, variance: float, n: int) -> None:
-    """The covariance after a scalar measurement; see :func:`fuse`.
-
-    Args:
-        state: ESKF record, with K and ph.
-        variance: of the measurement's noise.
-        n: size of the part that is carried. A constant where that is five or six vectors: the
-            compiler makes nothing else of them if it knows.
-    """
-    covariance, h, K, ph = state.covariance, state.h, state.K, state.ph
-    before, half = state.before, state.half
     for k in range(n):
         before[k] = ph[k]
         ph[k] = 0.0
