@@ -273,6 +273,9 @@ def fuse_inclination(
     back = noise * wrap(atan2(north, east) - atan2(y, x))
     cosine, sine = cos(back), sin(back)
     x, y = cosine * x - sine * y, sine * x + cosine * y
+    # as long as the reference's: it is not observed, and a length that moves with the tilt tells it
+    level = math.sqrt((east * east + north * north) / (x * x + y * y))
+    x, y = level * x, level * y
     h = state.h
     h[:] = 0.0
     h[THETA] = y

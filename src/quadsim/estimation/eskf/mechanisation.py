@@ -19,7 +19,7 @@ from quadsim.estimation.eskf.parameters import (
 from quadsim.estimation.eskf.propagation import propagate
 from quadsim.estimation.eskf.start_window import add_sample, clear, integrate_window, scale_errors
 from quadsim.geometry.rotation import exp, multiply, normalize, quat, rotate, to_matrix, unrotate
-from quadsim.geometry.vector import add, norm, scale, store, subtract, vec3
+from quadsim.geometry.vector import add, dot, norm, scale, store, subtract, vec3
 from quadsim.world.earth.gravity import gravity_at
 
 #: How long a rotation or an acceleration lasts, and with it what an error of scale makes of it; and
@@ -29,6 +29,8 @@ SCALE_ERROR_S, STEADY_S = 1.0, 10.0
 LEAST_PUSH_MPS2 = 0.3
 #: Time over which rate and acceleration are averaged for that: noise is no rotation.
 SCALE_MEAN_S = 0.1
+#: A mean force that is beyond hover's by more than so many variances of its noise is motion.
+MOVING_SIGMAS2 = 3.0
 #: Thrust and drag do not change the specific force by so much between samples; an impact does.
 IMPACT_MPS2 = 80.0
 
@@ -91,6 +93,26 @@ def mechanise(
     p_after = add(p_W, scale(dt_s, add(v_W, scale(0.5, step))))
     q_after = normalize(multiply(q_WS, exp(scale(dt_s, w_S))))
     return p_after, add(v_W, step), q_after, q_mid, f_W
+
+
+@kernel
+def without_noise(f_W: Vec3, mean_W: Vec3, noise2: float, gravity_mps2: float) -> Vec3:
+    """The specific force by which an error of the attitude becomes one of the velocity.
+
+    Noise of a sample moves the velocity, and turns with no attitude: a filter that takes it for
+    motion learns a heading from it. So what a force is beyond hover's counts as far as the mean
+    over SCALE_MEAN_S is more than noise (the positive part of James and Stein's estimator, 1961).
+
+    Args:
+        f_W: of the sample, m/s^2.
+        mean_W: that mean.
+        noise2: variance of its noise, the sum of three axes, (m/s^2)^2.
+        gravity_mps2: hover's, along the vertical.
+    """
+    hover_W = (0.0, 0.0, gravity_mps2)
+    moving = subtract(mean_W, hover_W)
+    part = 1.0 - MOVING_SIGMAS2 * noise2 / max(dot(moving, moving), 1e-9)
+    return add(hover_W, scale(max(part, 0.0), subtract(f_W, hover_W)))
 
 
 @kernel
@@ -210,6 +232,8 @@ def advance_filter(
         f_variance[1] * share + velocity_more + velocity2[1] * lasting_s,
         f_variance[2] * share + velocity_more + velocity2[2] * lasting_s,
     )
+    noise2 = 0.5 * part * (f_variance[0] + f_variance[1] + f_variance[2])
+    f_W = without_noise(f_W, vec3(state.across_W), noise2, gravity_mps2)
     propagate(
         state.covariance, state.n, to_matrix(q_mid), f_W, rotate(q_mid, scale(dt_s, w_S)), dt_s,
         angle_variance, velocity_variance, params.noise,
