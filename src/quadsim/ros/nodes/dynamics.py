@@ -19,7 +19,8 @@ from quadsim.base.parameters import Spec, flatten, load
 from quadsim.ros.graph.vehicles import vehicle_namespaces
 from quadsim.ros.messages.cdr import MessageError, RotorsReader, stamp_of
 from quadsim.ros.messages.commands import wrench_of
-from quadsim.ros.messages.world import VehicleTruth, make_clock, make_datum, wind_of
+from quadsim.ros.messages.truth import VehicleTruth
+from quadsim.ros.messages.world import make_clock, make_datum, wind_of
 from quadsim.ros.nodes.description import Description, declare_sensors
 from quadsim.ros.parts.control_params import refuse_other_commands
 from quadsim.ros.parts.sampling import Sampling, samplings_from
