@@ -28,7 +28,8 @@ from quadsim.ros.messages.cdr import MessageError, brief, deserialize, refuse, s
 from quadsim.ros.messages.commands import read_pose_command, read_velocity_command
 from quadsim.ros.messages.conversion import OdometryReader
 from quadsim.ros.messages.setpoint_messages import READERS, make_setpoint
-from quadsim.ros.parts.other_vehicles import GuardNeighbours, Others
+from quadsim.ros.parts.guard_neighbours import GuardNeighbours
+from quadsim.ros.parts.other_vehicles import Others
 from quadsim.ros.parts.pose_input import PoseInput
 from quadsim.ros.parts.scan_input import PlacedScan, ScanInput
 from quadsim.ros.runtime import topics
