@@ -312,8 +312,9 @@ def turn_heading(state: Eskf, off: float, variance: float, reason: int) -> None:
 
 @kernel
 def tells_heading(m_W: Vec3) -> bool:
-    """Whether a field, in T, has a horizontal part that says where north is."""
-    return bool(norm((m_W[0], m_W[1], 0.0)) >= LEAST_LEVEL * norm(m_W))
+    """Whether a field, in T, has a horizontal part that tells where north is; zero has none."""
+    level_T = norm((m_W[0], m_W[1], 0.0))
+    return bool(level_T > 0.0 and level_T >= LEAST_LEVEL * norm(m_W))
 
 
 @kernel

@@ -274,8 +274,11 @@ def fuse_inclination(
     cosine, sine = cos(back), sin(back)
     x, y = cosine * x - sine * y, sine * x + cosine * y
     # as long as the reference's: it is not observed, and a length that moves with the tilt tells it
-    level = math.sqrt((east * east + north * north) / (x * x + y * y))
-    x, y = level * x, level * y
+    if tells_heading((x, y, z)):
+        level = math.sqrt((east * east + north * north) / (x * x + y * y))
+        x, y = level * x, level * y
+    else:  # it has no horizontal direction, a field of zero for one
+        x, y = east, north
     h = state.h
     h[:] = 0.0
     h[THETA] = y

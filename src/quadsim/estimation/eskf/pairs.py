@@ -371,7 +371,10 @@ def nearest(one: Part, stamp_ns: int) -> int:
 def explained(state: Eskf, params: EstimatorParams, kind: int, lever_W: Vec3, i: int) -> float:
     """Variance of an axis of the difference of two, beside what they state."""
     if kind == GNSS_VELOCITY:
-        return float(dot(lever_W, lever_W) * max(state.w_variance[0], state.w_variance[2]))
+        return float(
+            dot(lever_W, lever_W)
+            * max(state.w_variance[0], state.w_variance[1], state.w_variance[2])
+        )
     found = turned_variance(state, lever_W, i)
     if kind == RANGE and params.flat_ground == 0:
         apart_m = math.sqrt(lever_W[0] * lever_W[0] + lever_W[1] * lever_W[1])
@@ -421,9 +424,9 @@ def compare(
     first, second = pair.devices[0], pair.devices[1]
     if first.reason != GOOD or second.reason != GOOD:
         pair.disagree_ns[part] = 0
-        for k in range(2):
-            if pair.devices[k].reason != GOOD and total > AGREE:
-                pair.devices[k].bad_ns = now_ns
+        for one in range(2):
+            if pair.devices[one].reason != GOOD and total > AGREE:
+                pair.devices[one].bad_ns = now_ns
         return
     if total < AGREE or (total <= LIMIT and pair.disagree_ns[part] == 0):
         pair.changed += int(pair.disagree_ns[part] > 0)
