@@ -81,7 +81,7 @@ def _is_tum(path: Path, head: bytes) -> bool:
 
 
 def _is_tlog(path: Path, head: bytes) -> bool:
-    """Whether a file says so, or begins with a stamp of 2006 to 2032 in us, and a message."""
+    """Whether a file is named so, or begins with a stamp of 2006 to 2032 in us, and a message."""
     begins = head[:1] == b"\0" and head[1:2] in b"\4\5\6" and head[8:9] in (b"\xfd", b"\xfe")
     return path.suffix == ".tlog" or begins
 

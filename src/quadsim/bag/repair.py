@@ -46,7 +46,8 @@ class Repair:
             return f"{self.path}: not closed by its recorder; made whole, {self.messages} messages"
         lost = f", {self.lost_bytes} bytes lost" if self.lost_bytes else ""
         damaged = f", {self.damaged_chunks} damaged places left out" if self.damaged_chunks else ""
-        return f"{self.path}: cut short; repaired, {self.messages} messages kept{lost}{damaged}"
+        what = f"{self.messages} messages recovered{lost}{damaged}"
+        return f"{self.path}: cut short; repaired, {what}"
 
 
 class BeingRecorded(InputError):

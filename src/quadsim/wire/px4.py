@@ -190,8 +190,8 @@ def pressure_of_height(rows: Rows) -> Fields:
     By PX4's drivers of barometers: ICAO's standard atmosphere of 288.15 K and 101 325 Pa.
     """
     height_m = rows["baro_alt_meter"].astype(float).reshape(len(rows), -1)[:, 0]
-    warmth = np.maximum(1.0 - 0.0065 * height_m / 288.15, 0.0)
-    return {"pressure": 101_325.0 * warmth ** (9.80665 / (0.0065 * 287.05))}
+    ratio = np.maximum(1.0 - 0.0065 * height_m / 288.15, 0.0)
+    return {"pressure": 101_325.0 * ratio ** (9.80665 / (0.0065 * 287.05))}
 
 
 def distance(rows: Rows) -> tuple[Fields, NDArray[np.bool_]]:
@@ -246,7 +246,7 @@ def resets(rows: Rows) -> NDArray[np.int64] | None:
 def odometry(rows: Rows) -> tuple[Fields, NDArray[np.bool_]]:
     """VehicleOdometry: pose in NED, or level FRD whose heading is the driver's; twist in FLU.
 
-    And which of them count: a quality below 0 says that the estimate has failed.
+    And which of them count: a quality below 0 means that the estimate has failed.
     """
     named = "position" in (rows.dtype.names or ())  # since 1.14
     if not named:

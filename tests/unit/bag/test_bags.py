@@ -196,7 +196,7 @@ def test_a_repair_says_how_much_is_lost(circle_bag):
     (done,) = repair(circle_bag)
     assert done.damaged_chunks == 0
     assert 0 < done.lost_bytes < 800
-    assert f"{done.messages} messages kept, {done.lost_bytes} bytes lost" in str(done)
+    assert f"{done.messages} messages recovered, {done.lost_bytes} bytes lost" in str(done)
     assert repair(circle_bag) == []
 
 

@@ -1,8 +1,8 @@
 """Betaflight's blackbox: its gyroscope, accelerometer, rotors, battery and receiver of GNSS.
 
 The frames by Betaflight's src/main/blackbox (blackbox.c, blackbox_encoding.c,
-blackbox_fielddefs.h): a header of text says for each kind of frame its fields, how each is
-encoded and what is predicted of it. Axes are forward, left, up; deg/s; acc_1G a standard gravity.
+blackbox_fielddefs.h): a header of text lists the fields of each kind of frame, how each is encoded
+and predicted. Axes are forward, left, up; deg/s; acc_1G a standard gravity.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Bytes:
         return self.content[self.at - 1]
 
     def unsigned(self) -> int:
-        """Seven bits in each byte, the lowest first, the eighth says that more follow."""
+        """Seven bits in each byte, the lowest first; the eighth: more follow."""
         content, at = self.content, self.at
         value = content[at]
         at += 1
@@ -160,9 +160,9 @@ class Blackbox:
     Attributes:
         header: name to value.
         damaged: how often something was no frame; what follows it is left out up to the next
-            frame that says the whole state.
+            frame with the whole state.
         main, gnss: names and (N, ...) values of the main frames, and of those of the receiver.
-        slow: how many frames say modes and states.
+        slow: how many frames give modes and states.
     """
 
     def __init__(self, content: bytes) -> None:

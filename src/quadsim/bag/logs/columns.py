@@ -1,7 +1,7 @@
 """Column maps: which columns of a log are which of our topics, in which units and axes.
 
-They are ``config/logs/NAME.yaml``. A log's own map lies beside it (``LOG.columns.yaml``), else the
-shipped one of its format is taken that finds most of its columns.
+They are ``config/logs/NAME.yaml``. A log's own map is ``LOG.columns.yaml`` in its folder; without
+one, the shipped map of its format that finds most of its columns is taken.
 """
 
 from __future__ import annotations
@@ -87,14 +87,14 @@ class Table:
 
 
 def map_of(path: Path, kind: str, tables: Mapping[str, Table], name: str) -> ColumnMap:
-    """The column map of a log: the one named, the one beside it, or the best of the shipped ones.
+    """The column map of a log: the one named, its own, or the best of the shipped ones.
 
     Raises:
         InputError: none fits, saying which columns there are.
     """
-    beside = path.with_name(path.name + ".columns.yaml")
-    if name or beside.is_file():
-        file = find("logs", name) if name else beside
+    own = path.with_name(path.name + ".columns.yaml")
+    if name or own.is_file():
+        file = find("logs", name) if name else own
         chosen = load(ColumnMap, file)
         if chosen.format != kind:
             raise InputError(f"{file}: format: {chosen.format}, but {path} is {kind}")
@@ -106,7 +106,7 @@ def map_of(path: Path, kind: str, tables: Mapping[str, Table], name: str) -> Col
     count, best = max(fitting, key=lambda pair: pair[0], default=(0, None))
     if not count or best is None:
         raise InputError(
-            f"{path}: no column map fits; write {beside.name} (docs/logs.md) for its columns"
+            f"{path}: no column map fits; write {own.name} (docs/logs.md) for its columns"
             f" {_names(tables)}"
         )
     return best
@@ -197,11 +197,11 @@ def _turned(q_xyzw: Array, entry: ColumnEntry) -> Array:
     if entry.world == "enu" and entry.body == "flu":
         return q_xyzw
     whole = np.isfinite(q_xyzw).all(axis=1) & (np.abs(q_xyzw).max(axis=1) > 0.0)
-    turned = np.full_like(q_xyzw, np.nan)
+    q_WB = np.full_like(q_xyzw, np.nan)
     world = Rotation.from_matrix(WORLD[entry.world])
     body = Rotation.from_matrix(BODY[entry.body]).inv()
-    turned[whole] = (world * Rotation.from_quat(q_xyzw[whole]) * body).as_quat()
-    return turned
+    q_WB[whole] = (world * Rotation.from_quat(q_xyzw[whole]) * body).as_quat()
+    return q_WB
 
 
 def _decompressed(packed: NDArray[Any]) -> Array:
@@ -275,10 +275,10 @@ def add_battery(
     for name in (*names, "percentage"):
         template.fields[name][...] = np.nan
     template.fields["present"][...] = 1
-    kept = np.unique(stamp_ns // round(1e9 / _BATTERY_HZ), return_index=True)[1]
-    columns = {"voltage": fields["voltage"][kept, 0]}
+    rows = np.unique(stamp_ns // round(1e9 / _BATTERY_HZ), return_index=True)[1]
+    columns = {"voltage": fields["voltage"][rows, 0]}
     if "current" in fields:
-        columns["current"] = -fields["current"][kept, 0]
+        columns["current"] = -fields["current"][rows, 0]
     log.add_payloads(
-        topic, BATTERY_STATE, stamp_ns[kept], template.payloads(stamp_ns[kept], **columns)
+        topic, BATTERY_STATE, stamp_ns[rows], template.payloads(stamp_ns[rows], **columns)
     )

@@ -4,7 +4,7 @@ A header of event types (name, variables with their struct codes), then events (
 values), then the CRC-32 of all before it. Source: crazyflie-firmware, its uSD deck's driver
 (usddeck.c) and tools/usdlog/cfusdlog.py.
 
-The flow deck's counts are turned into an optical flow: its lens sees 0.71674 rad (twice the sine of
+The flow deck's counts become an optical flow: its lens sees 0.71674 rad (twice the sine of
 half of 42 deg) in 35 pixels of 10 counts (mm_flow.c); forward motion lowers deltaY, motion to the
 left deltaX (flowdeck_v1v2.c). Each event is what was counted since the deck was last read, which
 events without motion do not tell.

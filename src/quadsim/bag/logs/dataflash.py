@@ -59,8 +59,8 @@ _3D, _PITCH_270, _GOOD_RANGE = 3, 25, 4
 #: What a message need not say, and what that means: no vertical velocity before 3.1 (2013), no
 #: orientation of a range finder before 3.5 (2017), which looked down, no status before 3.6.
 _OPTIONAL = {("GPS", "VZ"): np.nan, ("RFND", "Orient"): _PITCH_270, ("RFND", "Stat"): _GOOD_RANGE}
-#: Columns of a message's time and their unit in us; before 3.3 (2015) ms, of a fix T beside that of
-#: the week, or Time before 3.1. What has no time is left out.
+#: Columns of a message's time and their unit in us; before 3.3 (2015) ms; a fix had T, with the
+#: time of the week, or Time before 3.1. What has no time is left out.
 _CLOCKS = {"TimeUS": 1, "T": 1000, "TimeMS": 1000, "Time": 1000}
 #: Measurements in messages of the control.
 _BESIDE = ("SonAlt", "SAlt", "BarAlt", "BAlt")
@@ -174,8 +174,8 @@ def _gathered(path: Path, log: LogFile) -> dict[str, Table]:
         head = file.read(4096)
     if not head.startswith(_BINARY) and _TEXT not in head:
         raise InputError(f"{path}: no DataFlash log: it does not begin with a format")
-    reader, said = None, StringIO()
-    with redirect_stdout(said), redirect_stderr(said):
+    reader, output = None, StringIO()
+    with redirect_stdout(output), redirect_stderr(output):
         try:
             binary = head.startswith(_BINARY)
             kind = readers.DFReader_binary if binary else readers.DFReader_text
@@ -198,7 +198,7 @@ def _gathered(path: Path, log: LogFile) -> dict[str, Table]:
             if reader is not None:
                 gathering.leave_others(reader)
                 reader.close()
-    if lines := said.getvalue().count("\n"):
+    if lines := output.getvalue().count("\n"):
         log.notes.append(f"{path}: {lines} places that are no message: left out")
     return gathering.tables()
 

@@ -24,7 +24,7 @@ Stamps = NDArray[np.int64]
 
 #: Vehicle of a log, which names none.
 NAMESPACE = "/quad"
-#: Of a log's own words: what its filter believed of noise, as JSON with keys of our parameters.
+#: Of a log's own words: the noise that its filter assumed, as JSON with keys of our parameters.
 NOISE = "estimator_noise"
 JOINT_STATE = "sensor_msgs/msg/JointState"
 #: Frames of our topics' messages; of those not named here, the body's.
@@ -43,7 +43,7 @@ _FRAMES = {
 }
 #: Of a log's own words: when it began, where its stamps do not say; ISO 8601.
 RECORDED = "recorded"
-#: 2000 to 2100: what a receiver says before it knows is none of these.
+#: 2000 to 2100: times of a receiver that does not know the time yet lie outside.
 FIRST_UNIX_S, LAST_UNIX_S = 946_684_800.0, 4_102_444_800.0
 #: Between these a value can be true, SI: accelerometers of 400 g, gyroscopes of 8000 deg/s,
 #: magnetometers of 20 gauss, pressures from 30 km up to 300 m under water.
@@ -65,13 +65,13 @@ class LogFile:
     """Messages of a log, and what is known of it; a :class:`quadsim.bag.storage.BagFile`.
 
     Args:
-        custom: what the log says of itself (firmware, vehicle), for the bag's metadata.
+        custom: the log's own header (firmware, vehicle), for the bag's metadata.
 
     Attributes:
         facts: topics, counts and times.
         notes: what a reader should know: damage, and what makes no sense.
         unread: what no topic takes: messages, or ``message.field``, to numbers of messages.
-        units_known: whether the format says its units, so that sizes tell damage.
+        units_known: whether the format states its units, so that implausible sizes mean damage.
     """
 
     def __init__(self, path: Path, custom: dict[str, str] | None = None) -> None:

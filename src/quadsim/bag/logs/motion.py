@@ -29,7 +29,7 @@ def add_odometry(
     place: tuple[Stamps, Array, Array],
     rate: tuple[Stamps, Array] | None = None,
 ) -> None:
-    """Add an odometry at the stamps of its attitudes, where the position beside is known.
+    """Add an odometry at the stamps of its attitudes, where the position is known too.
 
     Args:
         attitude: stamps, and (N, 4) q_WB, w first.
@@ -75,14 +75,14 @@ def add_flow(
 
 
 def quaternions(roll_pitch_yaw: Array) -> Array:
-    """(N, 4) quaternions, w first, of (N, 3) angles in rad, turned about z, y, x."""
+    """(N, 4) quaternions, w first, of (N, 3) angles in rad, about z, y, x in turn."""
     from scipy.spatial.transform import Rotation
 
     return np.roll(Rotation.from_euler("ZYX", roll_pitch_yaw[:, ::-1]).as_quat(), 1, axis=1)
 
 
 def no_attitude() -> Array:
-    """Covariance by which an IMU says that it gives no attitude (REP 145)."""
+    """Covariance of an IMU that gives no attitude (REP 145)."""
     covariance = np.zeros((3, 3))
     covariance[0, 0] = -1.0
     return covariance

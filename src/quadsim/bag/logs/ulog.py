@@ -1,7 +1,7 @@
 """PX4's ULog, by pyulog: sensors, truth of a simulation, and the estimate of its EKF2.
 
 Fields and units are those of px4_msgs (:mod:`quadsim.wire.px4`), which are PX4's own. The estimate
-is ``odometry/px4``, so that it is scored beside ours.
+is ``odometry/px4``, so that it is scored like ours.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from quadsim.wire import px4
 from quadsim.wire.axes import BODY, WORLD, attitude, turned_rows
 
 Rows = NDArray[Any]
-#: Our topic, the log's topics that give it (the first that fits), and the way. What sensor_combined
-#: has beside the IMU's is of releases before 1.8.
+#: Our topic, the log's topics that give it (the first that fits), and the way. Fields of
+#: sensor_combined other than the IMU's are of releases before 1.8.
 _SENSORS: tuple[tuple[str, tuple[tuple[str, Callable[[Any], Any]], ...]], ...] = (
     ("imu/data_raw", (("sensor_combined", px4.imu),)),
     ("imu/mag", (("vehicle_magnetometer", px4.magnetic_field),
@@ -51,8 +51,8 @@ _ABOUT = re.compile(
 _OWN_TIMES = {"imu/mag": "magnetometer_timestamp", "imu/static_pressure": "baro_timestamp"}
 #: EKF2's period of prediction where the log does not say, us; pressure of a metre of height, Pa.
 PREDICT_US, METRE_PA = 10_000.0, 12.0
-#: Our parameter to the one of EKF2 (its params_*.yaml), and what that is times; of a process PX4
-#: says the noise of a step, we its density.
+#: Our parameter to the one of EKF2 (its params_*.yaml), and what that is times; for a process PX4
+#: gives the noise of a step, we its density.
 _STEP, _LEVEL = (0.0,), (1.0, 1.0, 1.5)
 _NOISE: dict[str, tuple[str, tuple[float, ...]]] = {
     "noise.accel_density": ("EKF2_ACC_NOISE", _STEP),
@@ -202,16 +202,16 @@ def read(path: Path, columns: str) -> LogFile:
     Raises:
         InputError: pyulog is not installed, or this is no ULog.
     """
-    pyulog, said = need("pyulog", path), StringIO()
+    pyulog, output = need("pyulog", path), StringIO()
     try:
-        with redirect_stdout(said), _Bounded(path) as file:
+        with redirect_stdout(output), _Bounded(path) as file:
             found = pyulog.ULog(file)
     except (TypeError, ValueError, KeyError, IndexError, struct.error) as error:
         raise InputError(f"{path}: no ULog that can be read ({error})") from None
     told = {key: str(value) for key, value in found.msg_info_dict.items()}
     noise = noise_of(found.initial_parameters)
     log = LogFile(path, {"log": "PX4 ULog", **told, NOISE: json.dumps(noise)})
-    if lines := said.getvalue().count("\n"):
+    if lines := output.getvalue().count("\n"):
         log.notes.append(f"{path}: pyulog complains {lines} times of what is no message of a ULog")
     if found.file_corruption:
         log.notes.append(f"{path}: damaged: read as far as it goes")
