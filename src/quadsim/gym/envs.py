@@ -210,7 +210,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         start = Beginning.of(normals, self._hover_radps, self._rotors, self.task.memory)
         shares = start.uniform(0.0, 1.0)[:, 0]
         self.task.begin(start)
-        if self._size > 1:  # one beside the other, each as far as a place of a line
+        if self._size > 1:  # in a row, 2 m apart as in a line formation
             start.motions["p_W"][:, 1] += 2.0 * (which % self._size)
         self.worlds.begin(which, shares, start.motions, self._sigma)
         self.memory[which] = start.memory
@@ -263,7 +263,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Advance all by a step; who was over begins anew instead, in the mode next step.
 
-        ``info["fault"]`` says why a motion ended that was no longer finite, or what was hit.
+        ``info["fault"]``: why a motion ended that was no longer finite, or what was hit.
         """
         if not self._begun:
             raise InputError("step: reset the environment first")
@@ -353,8 +353,8 @@ class Env(gymnasium.Env[Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Advance by a step."""
         observation, reward, terminated, truncated, info = self._one.step(np.asarray(action)[None])
-        said = {"fault": info["fault"][0]} if "fault" in info else {}
-        return observation[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), said
+        fault = {"fault": info["fault"][0]} if "fault" in info else {}
+        return observation[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), fault
 
     def close(self) -> None:
         """End its threads."""

@@ -90,10 +90,10 @@ class Observer:
 
     def count(self, width: int) -> int:
         """Numbers of an observation with actions of a width."""
-        task, turned = self._task, 0
+        task, vectors = self._task, 0
         if self._observation != "sensors":
-            turned = 3 * task.vectors_count
-        return OBSERVATIONS[self._observation] + width + task.features_count + turned + task.rays
+            vectors = 3 * task.vectors_count
+        return OBSERVATIONS[self._observation] + width + task.features_count + vectors + task.rays
 
     def numbers(self, view: View) -> NDArray[np.float32]:
         """What each sees, (N, count)."""
@@ -121,8 +121,8 @@ class Observer:
     def _motion(view: View, of: NDArray[np.record]) -> list[Array]:
         """A motion as policies see it: 24 numbers."""
         R_WB, off_W, v_W = matrices(of["q_WB"]), (view.goal_W - of["p_W"]) / 5.0, of["v_W"] / 5.0
-        turned = [in_body(R_WB, off_W), in_body(R_WB, v_W)]
-        return [off_W, v_W, R_WB.reshape(-1, 9), of["w_B"] / 5.0, *turned]
+        in_B = [in_body(R_WB, off_W), in_body(R_WB, v_W)]
+        return [off_W, v_W, R_WB.reshape(-1, 9), of["w_B"] / 5.0, *in_B]
 
     def _truth(self, view: View) -> list[Array]:
         return self._motion(view, view.seen["true"])

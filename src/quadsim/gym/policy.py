@@ -1,7 +1,7 @@
 """Trained policies, ONNX or TorchScript, as controllers and planners of any flight.
 
-A file says itself, as JSON under ``quadsim``, what its policy sees and does; arguments of the part
-say so of a file from elsewhere.
+JSON under ``quadsim`` in a file states what its policy sees and does; for a file from elsewhere the
+part's arguments do.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from quadsim.sim.flight_view import Attitude, FlightView, Rates
 from quadsim.sim.scenario import Scenario
 from quadsim.sim.worlds import ACTIONS, SEEN
 
-#: Under which a file says what its policy is (of TorchScript an extra file of that name).
+#: Key of a file's description of its policy (of TorchScript an extra file of that name).
 KEY = "quadsim"
 #: States of the autopilot in which a policy flies; in the others our own control does.
 FLOWN = ("mission", "hover", "guided", "velocity", "commanded", "returning", "recovery")
-#: A goal of the mission counts as no farther away, m: farther ones are in no training.
+#: Distance at which a goal of the mission is cut, m: training has no farther ones.
 FARTHEST_M = 4.0
 
 Network = Callable[[NDArray[np.float32]], Array]
 
 
 def _onnx(path: Path) -> tuple[Network, str]:
-    """A network of observations (1, n), and what its file says of itself."""
+    """A network of observations (1, n), and its file's description."""
     runtime = need("onnxruntime", path)
     options = runtime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -73,13 +73,13 @@ class Policy:
         scenario: what flies.
         kind: what it flies as, ``controller`` or ``planner``, which is for velocities.
         file: ``.onnx``, or ``.pt`` of TorchScript: (1, n) observations to (1, m) actions in ±1.
-        task, observation, action, period_s, limits: as it was trained; None: as its file says.
+        task, observation, action, period_s, limits: as it was trained; None: as in its file.
         goal: ``mission``, where the mission wants the vehicle, or ``task``; None: the mission's of
             tasks that have no way of their own.
         memory: numbers that the task begins with, such as the first gate.
 
     Raises:
-        InputError: there is no such file, nothing says what it is, it takes or gives other numbers,
+        InputError: there is no such file, it lacks a description, it takes or gives other numbers,
             it cannot fly as this kind, or an argument is wrong.
     """
 

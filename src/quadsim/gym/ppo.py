@@ -167,15 +167,15 @@ class Ppo:
             surprise = rewards[t] + p.discount * values[t + 1] * (1.0 - ends[t]) - values[t]
             later = surprise + p.discount * p.trace * (1.0 - over[t + 1]) * later
             advantages[t] = later
-        kept = np.flatnonzero(~over[:-1])  # in the others who was over began anew
-        advantage = advantages.ravel()[kept]
+        used = np.flatnonzero(~over[:-1])  # in the others who was over began anew
+        advantage = advantages.ravel()[used]
         divergence = self._update(
-            x[kept], actions.reshape(-1, width)[kept], advantage, advantage + values.ravel()[kept]
+            x[used], actions.reshape(-1, width)[used], advantage, advantage + values.ravel()[used]
         )
-        self._see(observed[:-1].reshape(-1, seen.shape[1])[kept])
+        self._see(observed[:-1].reshape(-1, seen.shape[1])[used])
         self.state["steps"] = self.state["steps"] + advantages.size
         figures = {
-            "reward": float(rewards.ravel()[kept].mean() / (1.0 - p.discount)),
+            "reward": float(rewards.ravel()[used].mean() / (1.0 - p.discount)),
             "ended": float(ends.sum() / max(over[1:].sum(), 1)),
             "divergence": divergence,
         }

@@ -53,7 +53,7 @@ class Task:
         return np.broadcast_to([0.0, 0.0, 5.0], view.p_W.shape)
 
     def features(self, view: View) -> Array:
-        """(N, features_count) what a policy sees beside motion and goal, about 1 in size."""
+        """(N, features_count) what a policy sees apart from motion and goal, about 1 in size."""
         return np.zeros((len(view.p_W), 0))
 
     def reward(self, view: View) -> Array:
@@ -80,7 +80,7 @@ class Hover(Task):
     lost_m = 12.0
 
     def begin(self, start: Beginning) -> None:
-        """Any attitude, up to 3 m away, some 2 m/s and 2 rad/s."""
+        """Any attitude, within 2 m per axis of a point 2 m above the goal; some 2 m/s, 2 rad/s."""
         start.motions["p_W"] = np.array([0.0, 0.0, 7.0]) + start.uniform(-2.0, 2.0, 3)
         start.motions["q_WB"] = start.attitudes()
         start.motions["v_W"] = start.normal(3)
@@ -96,7 +96,7 @@ class Hover(Task):
 
 
 class Reach(Task):
-    """Fly to a place up to 5 m away, and stay there."""
+    """Fly to a place within 5 m, and stay there."""
 
     memory = 3
     lost_m = 15.0
@@ -190,8 +190,8 @@ class Race(Task):
 
     def reward(self, view: View) -> Array:
         """10 for a gate, and the speed towards the next one; 40 lost in a crash."""
-        away = np.maximum(view.error_m, 1e-6)
-        closing = (view.v_W * (view.goal_W - view.p_W)).sum(axis=1) / away
+        distance_m = np.maximum(view.error_m, 1e-6)
+        closing = (view.v_W * (view.goal_W - view.p_W)).sum(axis=1) / distance_m
         spin = np.square(view.w_B).sum(axis=1)
         return 10.0 * view.memory[:, 1] + 0.1 * closing - 0.002 * spin - 40.0 * view.crashed
 

@@ -24,7 +24,7 @@ from quadsim.sim.worlds import SEEN
 ESTIMATE_SIGMA = (0.3, 0.1, 0.02, 0.05)
 #: Period of the IMU for those who learn on the truth.
 BARE_PERIOD_NS = 4_000_000
-#: What a test flight may do beside its task: a policy leads itself, the mission waits.
+#: Limits that a test flight lifts: a policy leads itself, the mission waits.
 FREE = {"autopilot.flight.failsafe.off_course_m": 1000.0}
 
 
@@ -183,14 +183,14 @@ def fly(
 def _judged(simulation: Simulation, task: Task, memory: Any, period_s: float) -> dict[str, Any]:
     """Fly an episode, and judge it by the truth."""
     seen: Any = np.zeros(1, SEEN)
-    kept, none = memory[None].copy(), np.zeros((1, 4))
+    own_memory, none = memory[None].copy(), np.zeros((1, 4))
     steps, achieved, ended = round(period_s / simulation.control_period_s), False, False
     crashed = False
     while not (ended or simulation.done or simulation.time_s >= task.episode_s - 1e-9):
         simulation.step(steps)
         crashed = any(event.name == "crash" for event in simulation.events)
         seen["true"] = simulation.records["truth"]
-        view = view_of_one(simulation.time_s, seen, none, none, kept)
+        view = view_of_one(simulation.time_s, seen, none, none, own_memory)
         view.crashed = np.array([crashed])
         view.goal_W = task.goal(view)
         ended, achieved = bool(task.terminated(view)[0]), bool(task.achieved(view)[0])

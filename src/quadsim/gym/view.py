@@ -43,7 +43,7 @@ def euler_quaternions(roll: Array, pitch: Array, yaw: Array) -> Array:
 
 @dataclass
 class View:
-    """N vehicles after a step. W is the world (ENU), B the body (FLU); SI units, truth if not said.
+    """N vehicles after a step. W is the world (ENU), B the body (FLU); SI units; truth by default.
 
     Attributes:
         time_s: (N,) since the episode began.
