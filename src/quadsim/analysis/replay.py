@@ -53,7 +53,7 @@ from quadsim.wire.standard import NUMBERS, OWN_SENSORS
 Progress = Callable[[float], None]
 #: What most estimators wait for on the ground, apart from the IMU.
 STARTED_BY = ("gps/fix", "imu/mag", "imu/static_pressure")
-#: Key of ``second`` to what the second of a kind says.
+#: Key of ``second`` to the topic of the second of a kind.
 SECOND = {"imu": "imu_1/data_raw", "gnss": "gps_1/fix", "rangefinder": "range_1/down"}
 NEEDED_TO_START = ("gnss_position", "magnetic_field", "pressure")
 #: What helps against a reason to refuse.

@@ -1,6 +1,6 @@
 """Replays that are judged: the summary of one, that of several together, and files of them.
 
-A summary says what errors say beyond a number each. Files are TUM and CSV, which other tools read.
+A summary draws conclusions from the errors in words. Files are TUM and CSV, which other tools read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A figure in the making: rows of axes over one x axis, lines of runs, and a legend without twins.
 
-Every trace says in its ``meta`` which run and which kind of line it is; the page's script and the
-legend go by that. With several runs the legend has an entry for each run and, in grey, one for
-each kind of line.
+The ``meta`` of a trace names its run and its kind of line, for the page's script and the legend.
+With several runs the legend has an entry for each run and, in grey, one for each kind of line.
 """
 
 from __future__ import annotations
