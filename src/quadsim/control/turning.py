@@ -19,8 +19,8 @@ class TurningHeading:
         self._yaw = 0.0
         self._at_ns: int | None = None
 
-    def turned(self, now_ns: int, yaw: float, rate_radps: float) -> float:
-        """The heading now.
+    def advance(self, now_ns: int, yaw: float, rate_radps: float) -> float:
+        """Turn the heading up to now, and return it.
 
         Args:
             now_ns: time of this attitude.

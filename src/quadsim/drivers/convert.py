@@ -365,7 +365,7 @@ LAYOUTS.update(
         ),
     }
 )
-#: A longer time since the message before is a gap, over which a rate says nothing.
+#: A longer time since the message before is a gap, over which no rate is formed.
 _LONGEST_NS = 500_000_000
 _MAVROS_STATE = ("mavros_msgs/msg/State", BOOL)
 _PX4_STATE = ("px4_msgs/msg/VehicleStatus", BOOL)

@@ -10,10 +10,10 @@ right and rear left, whose reaction turns the body clockwise. ``sitlGyroBodyFrom
 pitch rate of a packet, ``updateState`` all of the specific force, so that a packet has (p, -q, r)
 and -f of FLU. (A build with ENABLE_GAZEBO_BRIDGE=0 negates the yaw rate too, and cannot be flown.)
 
-The firmware runs by the wall clock, times what the newest two packets say of it whose stamps are
-nearer than 0.02 s (``simRate``). By delays of packets that would run away, so two such packets set
-it once, and all later stamps are farther apart. A machine that is too slow for its 1 kHz loop flies
-it slower than the clock: its filters assume that they are called in time.
+The firmware runs by the wall clock times ``simRate``, which it takes from the newest two packets
+whose stamps are nearer than 0.02 s. With delayed packets that rate would diverge, so two such
+packets set it once, and all later stamps are farther apart. A machine that is too slow for its
+1 kHz loop flies it slower than the clock: its filters assume that they are called in time.
 """
 
 from __future__ import annotations
@@ -345,7 +345,7 @@ class Betaflight:
         elif (now_ns - self._armed_ns) * 1e-9 > ARM_S:
             stated = self._process.output() if self._process is not None else ""
             why = [line for line in stated.splitlines() if "Arming disabled" in line]
-            raise FlightError(f"betaflight: does not arm; {why[-1] if why else 'it says not why'}")
+            raise FlightError(f"betaflight: does not arm; {why[-1] if why else 'no reason given'}")
 
     def _take_slow(self) -> None:
         """Take what came from the receiver of GNSS and the barometer."""

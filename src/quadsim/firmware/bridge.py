@@ -80,16 +80,16 @@ class Devices:
     def imu(self) -> tuple[Vec3, Vec3]:
         """Newest specific force, m/s^2, and rate, rad/s, in B; held while there is no new one."""
         if self.take("imu") is not None:
-            self._imu = self.turned("imu", self._f_S), self.turned("imu", self._w_S)
+            self._imu = self.to_body("imu", self._f_S), self.to_body("imu", self._w_S)
         return self._imu
 
     def vector_B(self, kind: str, name: str) -> Vec3 | None:
         """A new vector of a device in B, such as a field in T."""
         sample = self.take(kind)
-        return None if sample is None else self.turned(kind, sample[name][0])
+        return None if sample is None else self.to_body(kind, sample[name][0])
 
-    def turned(self, kind: str, vector: NDArray[np.float64]) -> Vec3:
-        """A vector out of a device's axes into B."""
+    def to_body(self, kind: str, vector: NDArray[np.float64]) -> Vec3:
+        """Rotate a vector from a device's axes into B."""
         x, y, z = vector.tolist()
         return _rotate(self._mounts[kind], (x, y, z))
 
@@ -110,8 +110,8 @@ class Craft:
         manager: what the mission wants; it looks at the odometry.
         airframe: the vehicle as its installer knows it.
         datum: origin of the world.
-        setpoints, commands, odometries: (1,) records of the flight: wish of the mission, of the
-            position loop, and what both are decided on.
+        setpoints, commands, odometries: (1,) records of the flight: setpoint of the mission,
+            command of the position loop, and the odometry that both use.
         sensors: parameters of its devices by their kinds.
         strays: what came to the firmware's ports from others.
         poses: (stamp, p_W, q_WB) of a motion capture that the firmware was not sent yet.
@@ -141,11 +141,11 @@ class Craft:
         self._heading = TurningHeading()
 
     def tell(self, now_ns: int, words: str, warns: bool = False) -> None:
-        """Keep what the firmware says as an event."""
+        """Record a message of the firmware as an event."""
         self._loop.events.append(Event(now_ns, WARN if warns else OK, self.name, words))
 
     def here(self) -> np.record:
-        """A setpoint: stay where the odometry says."""
+        """A setpoint: stay at the odometry's position."""
         setpoint: np.record = np.zeros(1, self.setpoints.dtype)[0]
         setpoint["mode"] = MODE_POSITION
         setpoint["p_W"] = self.odometries["p_W"][0]
@@ -153,17 +153,17 @@ class Craft:
         return setpoint
 
     def thrust_wanted(self) -> ThrustTarget:
-        """The mission's wish of an attitude, at a heading that turns as it is wanted."""
-        wish, now_ns = self.setpoints[0], int(self.odometries["stamp_ns"][0])
-        yaw, rate = plain(yaw_of)(tuple(self.odometries["q_WB"][0].tolist())), wish["yaw_rate"]
-        heading = self._heading.turned(now_ns, yaw, float(rate))
-        q_WB = plain(from_euler)(float(wish["roll"]), float(wish["pitch"]), heading)
-        return ThrustTarget(q_WB, (0.0, 0.0, float(rate)), float(wish["thrust"]))
+        """The mission's attitude setpoint, its heading integrated from the wanted yaw rate."""
+        setpoint, now_ns = self.setpoints[0], int(self.odometries["stamp_ns"][0])
+        yaw, rate = plain(yaw_of)(tuple(self.odometries["q_WB"][0].tolist())), setpoint["yaw_rate"]
+        heading = self._heading.advance(now_ns, yaw, float(rate))
+        q_WB = plain(from_euler)(float(setpoint["roll"]), float(setpoint["pitch"]), heading)
+        return ThrustTarget(q_WB, (0.0, 0.0, float(rate)), float(setpoint["thrust"]))
 
     def tell_odometry(
         self, now_ns: int, p_W: Sequence[float], v_W: Sequence[float], q_WB: Quat, w_B: Vec3
     ) -> None:
-        """Write what the firmware says of the vehicle's motion now."""
+        """Write the motion that the firmware estimates now."""
         odometry = self.odometries
         odometry["stamp_ns"] = now_ns
         odometry["p_W"], odometry["v_W"] = p_W, v_W

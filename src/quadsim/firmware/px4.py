@@ -2,8 +2,8 @@
 
 src/modules/simulation/simulator_mavlink/SimulatorMavlink.cpp: the firmware connects to TCP 4560,
 takes HIL_SENSOR (its clock is ``time_usec``) and HIL_GPS, and answers with HIL_ACTUATOR_CONTROLS,
-whose flag 1 says that it waits for the next HIL_SENSOR. Missions go by its MAVLink for companions,
-UDP 14540. On a board both share a serial port or a UDP port, and the wall clock is kept.
+whose flag 1 means that it waits for the next HIL_SENSOR. Missions go by its MAVLink for companions,
+UDP 14540. On a board both share a serial port or a UDP port, and follow the wall clock.
 
 Flows go in by HIL_OPTICAL_FLOW, ranges by DISTANCE_SENSOR, an odometry's poses by ODOMETRY.
 

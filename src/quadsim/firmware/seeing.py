@@ -60,8 +60,8 @@ def new_flow(devices: Devices) -> Flow | None:
         return None
     x, y, interval_s = found["flow"][0].tolist()
     seen = math.isfinite(x + y)
-    x, y, _ = flipped(devices.turned("optical_flow", np.array([x, y, 0.0] if seen else [0.0] * 3)))
-    turn = flipped(devices.turned("optical_flow", found["turn"][0]))
+    x, y, _ = flipped(devices.to_body("optical_flow", np.array([x, y, 0.0] if seen else [0.0] * 3)))
+    turn = flipped(devices.to_body("optical_flow", found["turn"][0]))
     quality = max(1, round(255.0 * float(found["quality"][0]))) if seen else 0
     return Flow(int(found["stamp_ns"][0]) // 1000, round(1e6 * interval_s), (x, y), turn, quality)
 

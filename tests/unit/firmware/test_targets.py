@@ -112,7 +112,7 @@ class Flight:
 
     def lean(self, for_s, roll, pitch, yaw_rate=0.0, thrust=G):
         def command():
-            yaw = self.heading.turned(self.vehicle.stamp_ns, yaw_of(self.q_WB), yaw_rate)
+            yaw = self.heading.advance(self.vehicle.stamp_ns, yaw_of(self.q_WB), yaw_rate)
             q_WB = from_euler(roll, pitch, yaw)
             target = ThrustTarget(q_WB, (0.0, 0.0, yaw_rate), thrust)
             return VehicleCommand(0, (0.0, 0.0, 0.0), 0.0, thrust=target)
@@ -255,11 +255,11 @@ class Silent:
 
 def test_a_heading_turns_at_its_rate_and_stays_near():
     heading = TurningHeading()
-    assert heading.turned(0, 3.0, 1.0) == 3.0
-    assert heading.turned(100_000_000, 3.0, 1.0) == pytest.approx(3.1)
-    assert heading.turned(500_000_000, 3.0, 1.0) == pytest.approx(3.3)  # no farther ahead
-    assert heading.turned(600_000_000, -3.0, 1.0) == pytest.approx(-2.88, abs=0.01)  # beyond pi
-    assert heading.turned(2_000_000_000, 1.0, 1.0) == 1.0  # after a pause it begins anew
+    assert heading.advance(0, 3.0, 1.0) == 3.0
+    assert heading.advance(100_000_000, 3.0, 1.0) == pytest.approx(3.1)
+    assert heading.advance(500_000_000, 3.0, 1.0) == pytest.approx(3.3)  # no farther ahead
+    assert heading.advance(600_000_000, -3.0, 1.0) == pytest.approx(-2.88, abs=0.01)  # beyond pi
+    assert heading.advance(2_000_000_000, 1.0, 1.0) == 1.0  # after a pause it begins anew
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])

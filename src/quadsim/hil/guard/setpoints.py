@@ -148,6 +148,6 @@ class SetpointWatch:
         self._passed_ns, self.reach_W = now_ns, pose.p_W + reach_W
         if setpoint.kind == ATTITUDE:  # of its heading the rate alone counts
             roll, pitch, _ = to_euler(setpoint.q_WB)
-            yaw = self._heading.turned(now_ns, yaw_of(pose.q_WB), setpoint.w_B[2])
+            yaw = self._heading.advance(now_ns, yaw_of(pose.q_WB), setpoint.w_B[2])
             return replace(setpoint, q_WB=from_euler(roll, pitch, yaw)), room_m
         return replace(setpoint, q_WB=pose.q_WB), room_m
