@@ -75,7 +75,7 @@ def test_a_lidar_meets_a_vehicle_beside_at_its_cylinder(tmp_path):
     lidar = VirtualLidar(rehearsal.eye, rehearsal.scene, 1, level=True)
     side = HilSide(rehearsal.guard, rehearsal.planner, lidar, (5.0, 0.0, 2.0))
     track = VehicleTrack()
-    side.beside = [OtherVehicle(track, (0.3, 0.4))]
+    side.neighbours = [OtherVehicle(track, (0.3, 0.4))]
     scans = []
     side.planner.take_scan = lambda stamp_ns, origin, hits, ends: scans.append((stamp_ns, hits))
     assert track.take(10**9, (6.0, 0.0, 2.0), (-2.0, 0.0, 0.0)) is None

@@ -39,13 +39,13 @@ class Fault:
         words: what.
         lands: whether the flight ends as soon as the vehicle stands; otherwise it holds first.
         blind: whether there is no pose to hold on.
-        wish: whether only the request is missing, so that the vehicle may still give way.
+        silent: whether only commands are missing, so that the vehicle may still give way.
     """
 
     words: str
     lands: bool = False
     blind: bool = False
-    wish: bool = False
+    silent: bool = False
 
 
 class Watched:
@@ -135,7 +135,7 @@ class Watched:
             return Fault(words)
         silent_s = 0.0 if self.wish_ns is None else (now_ns - self.wish_ns) * 1e-9
         if silent_s > watch.wish_timeout_s:
-            return Fault(f"wish lost: none for {silent_s:.2f} s", wish=True)
+            return Fault(f"wish lost: none for {silent_s:.2f} s", silent=True)
         return None
 
     def refusal(self, now_ns: int) -> str:

@@ -233,7 +233,7 @@ class AutopilotWatch:
     def rotated(self) -> str:
         """How the motions are rotated against each other; empty: they are not."""
         turn = self._alignment.turn
-        return "" if turn is None else f"pose and autopilot move turned by {turned_words(*turn)}"
+        return "" if turn is None else f"pose and autopilot move rotated by {turned_words(*turn)}"
 
     @property
     def fault(self) -> str:

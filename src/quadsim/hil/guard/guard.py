@@ -1,6 +1,6 @@
 """The guard: the last to see a velocity command before a real vehicle does.
 
-It passes what is safe, takes the nearest safe velocity where the wish is not, and brakes, holds and
+It passes a command that is safe, else takes the nearest safe velocity, and brakes, holds and
 lands when something is wrong. What it promises, on which assumptions: docs/guard.md.
 
 World frame W is ``map`` (ENU). ``stamp_ns`` is a message's own time, ``now_ns`` the watchdogs';
@@ -68,7 +68,7 @@ class Guard:
         params: a file of ``config/guards``.
 
     Attributes:
-        offboard: whether the vehicle obeys setpoints, as it said last; None where nobody says it.
+        offboard: whether the vehicle obeys setpoints, by its last report; None without one.
         unknown: what could not be checked before a flight, in words, which ``enable`` tells.
     """
 
@@ -321,10 +321,10 @@ class Guard:
         if self._state == LANDING:
             return self._landing(now_ns)
         found = self._watched.fault(now_ns)
-        if found is None or found.wish:
+        if found is None or found.silent:
             found = self._cornered(now_ns) or found
         self._remember(found, now_ns)
-        if self._fault is not None and not self._fault.wish:
+        if self._fault is not None and not self._fault.silent:
             return self._stop(self._fault, now_ns)
         return self._fly(now_ns, dt_s)
 
@@ -446,7 +446,7 @@ class Guard:
         self._watch_blocked(now_ns, safe)
         most = self.params.limits.yaw_rate_max_radps
         yaw_rate = min(max(self._yaw_rate, -most), most)
-        why = safe.why or ("motion and commands may be turned" if doubtful else "")
+        why = safe.why or ("motion and commands may be rotated" if doubtful else "")
         why = why or ("yaw rate limit" if yaw_rate != self._yaw_rate else "")
         if safe.braking and pose.speed_mps >= STANDING_MPS:
             self._state = BRAKING

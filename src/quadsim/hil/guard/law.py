@@ -1,4 +1,4 @@
-"""From a wish to a velocity that is safe: limits, obstacles, fence; then the certificate of it."""
+"""From a command to a velocity that is safe: limits, obstacles, fence; then its certificate."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def turned_right(x_W: Array, angle_rad: float) -> Array:
     return np.array((c * x_W[0] + s * x_W[1], c * x_W[1] - s * x_W[0], x_W[2]))
 
 
-def away(path: Path, wish_W: Array) -> tuple[Array, float]:
+def plan_escape(path: Path, wish_W: Array) -> tuple[Array, float]:
     """The half-space n x <= b, b < 0, that leads out of a shape's path by the shortest way."""
     near = path.nearest_W
     size = math.sqrt(near @ near)
@@ -259,7 +259,7 @@ class _Command:
         return min(*self._room(points), *moving, self._sight_m - far_m)
 
     def safe(self) -> Safe:
-        """The command; where it leads along or away from obstacles, that may be unseen."""
+        """The command; a way along obstacles or back from them may be unseen."""
         allowed, limits = self._allowed, self._params.limits
         x, why, added_mps = self._stop()
         v: Array = ZERO
@@ -337,7 +337,7 @@ class _Command:
             normals.append(normal[~inside])
             bounds.append(bound[~inside])
             words += ["known shape"] * int((~inside).sum())
-        leads = [away(way, self._wish) for way in self._ways if _is_within(way)]
+        leads = [plan_escape(way, self._wish) for way in self._ways if _is_within(way)]
         for given in (leads, []):  # to give way is not worth an obstacle
             planes = np.concatenate([*normals, *(normal[None] for normal, _ in given)])
             led = np.array([bound for _, bound in given])

@@ -14,8 +14,8 @@ from quadsim.hil.guard.setpoints import ThrustSetpoint
 
 Array = NDArray[np.float64]
 
-#: disabled: nothing is sent. passing: the wish. limiting: the nearest safe velocity. braking: zero,
-#: still moving. holding: zero, standing. landing: the vehicle's own autopilot is told to land.
+#: disabled: nothing is sent. passing: the command received. limiting: the nearest safe velocity.
+#: braking: zero, still moving. holding: zero, standing. landing: the vehicle's own autopilot lands.
 STATES = ("disabled", "passing", "limiting", "braking", "holding", "landing")
 
 
@@ -37,8 +37,8 @@ class GuardOutput:
         v_W: (3,) velocity, m/s.
         yaw_rate_radps: about the vertical.
         state: one of :data:`STATES`.
-        reason: why the command is not the wish; empty when it is. Disabled: what would be answered
-            to being enabled.
+        reason: why the command is not the one received; empty when it is. Disabled: what would be
+            answered to being enabled.
         margin_m: room left between the keep-out of what is nearest and all that the vehicle can
             still reach if it brakes now; negative: it may be hit; inf: nothing is near; NaN: there
             is no pose.

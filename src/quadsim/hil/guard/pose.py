@@ -223,7 +223,7 @@ class PoseWatch:
         if off_mps > self._params.watch.velocity_mismatch_mps:
             self.mismatch = (
                 f"velocity and poses disagree by {off_mps:.1f} m/s; is the velocity in the frame"
-                " that the driver's file says?"
+                " of the driver's file?"
             )
         else:
             self.mismatch = ""

@@ -77,9 +77,9 @@ def speeds_along(
 ) -> Way:
     """The fastest that a way can be flown.
 
-    Bounded by the bends (v² κ <= acceleration), by what is beside (so near that it would be reached
-    within ``beside_s``), by what has not been seen (it can stop before), and by braking for all of
-    that in time.
+    Bounded by the bends (v² κ <= acceleration), by obstacles at the sides (reached in
+    :data:`BESIDE_S` at least), by what has not been seen (it can stop before), and by braking for
+    all of that in time.
 
     Args:
         points_W: (N, 2) m.

@@ -40,7 +40,7 @@ LOOK_S = 0.8
 STILL_MPS = 0.1
 #: Why it is slow meanwhile, or stands and turns once.
 TURNING, LOOKING = "turns to where it flies", "looks around"
-#: Pushed so many arrival radii away from its goal, it looks for a way again.
+#: Pushed so many arrival radii off its goal, it looks for a way again.
 LEAVING_RADII = 2.0
 #: It plans on while time goes back by no more, and begins anew where it goes back farther, ns.
 BACK_NS = 1_000_000_000
@@ -183,7 +183,7 @@ class Planner:
         rate, aside_rad = self._turn(p[:2], v[:2], yaw)
         if (look_rad := self.params.speed.look_rad) > 0.0:
             if slow == UNSEEN and aside_rad < look_rad and float(np.hypot(*wanted[:2])) < STILL_MPS:
-                self._look_rad = self._look_rad or 2.0 * math.pi  # what is close beside, too
+                self._look_rad = self._look_rad or 2.0 * math.pi  # what is close at its sides, too
             if self._look_rad > 0.0:
                 rate, slow = self.params.speed.yaw_rate_radps, LOOKING
                 self._look_rad = max(self._look_rad - rate * dt_s, 0.0)

@@ -228,7 +228,7 @@ class FleetFlight:
             flight.side.guard.expect_neighbours(
                 {other: guard.keep_out_m for other, guard in others.items()}
             )
-            flight.side.beside = [
+            flight.side.neighbours = [
                 OtherVehicle(
                     self._tracks[other], (guard.vehicle.radius_m, 2.0 * guard.vehicle.half_height_m)
                 )

@@ -165,8 +165,8 @@ class HilSide:
         planned: what the planner last stated.
         guarded: what the guard last stated.
         silent: of ``scan``, ``planner`` and ``dead_man``, those that are removed.
-        beside: vehicles with guards of their own: the lidar sees them and the planner knows them,
-            as the guard knows their reach.
+        neighbours: vehicles with guards of their own: the lidar sees them and the planner knows
+            them, as the guard knows their reach.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class HilSide:
         self.planned: PlannerOutput | None = None
         self.guarded: GuardOutput | None = None
         self.silent: frozenset[str] = frozenset()
-        self.beside: list[OtherVehicle] = []
+        self.neighbours: list[OtherVehicle] = []
 
     @property
     def pose(self) -> Telemetry | None:
@@ -197,7 +197,7 @@ class HilSide:
         """Where the other vehicles are at a time, of those that were heard of lately."""
         return [
             track.shape(stamp_ns, size_m)
-            for track, size_m in self.beside
+            for track, size_m in self.neighbours
             if track.stamp_ns and abs(stamp_ns - track.stamp_ns) * 1e-9 <= within_s
         ]
 

@@ -34,8 +34,8 @@ class TroubleParams:
         Spec(
             "motion_capture: the vehicle is not seen; pose, commands, link: nothing comes through"
             " from, to, or either; scan, planner: silent; dead_man: released; turned: the vehicle"
-            " flies commands in a frame that is turned by angle_deg; y_up: poses are y up; land:"
-            " the vehicle says that it lands, and does not; frozen: its pose stays the same to the"
+            " flies commands in a frame that is rotated by angle_deg; y_up: poses are y up; land:"
+            " the vehicle accepts to land, and does not; frozen: its pose stays the same to the"
             " bit, under new stamps",
             choices=TROUBLES,
         ),
@@ -93,7 +93,7 @@ class PassParams:
         bool, Spec("every flight ends in a landing that the guard or the vehicle began")
     ] = False
     says: Annotated[
-        str, Spec("in every flight the guard says this, or that it is not enabled for it")
+        str, Spec("words in every flight: the guard's, or its refusal to be enabled")
     ] = ""
     stop_s: Annotated[
         float, Spec("from a trouble to standing, at most; 0: not asked", "s", ge=0.0)
@@ -157,7 +157,7 @@ class RehearsalParams:
     motion_capture: MotionCaptureParams = made(default_factory=MotionCaptureParams)
     pose_link: LinkParams = made(default_factory=LinkParams)
     command_link: LinkParams = made(default_factory=LinkParams)
-    troubles: Annotated[tuple[TroubleParams, ...], Spec("what is taken away")] = ()
+    troubles: Annotated[tuple[TroubleParams, ...], Spec("what is removed, or wrong")] = ()
     passes: PassParams = made(default_factory=PassParams)
 
     def __post_init__(self) -> None:
