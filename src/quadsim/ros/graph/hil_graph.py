@@ -234,7 +234,7 @@ def _lent(options: HilOptions, vehicle: HilVehicle) -> dict[str, Any]:
     """What virtual devices measure that the vehicle gets: an odometry; a flow, and ranges with it.
 
     Raises:
-        InputError: of a device that no driver takes, that is turned, or that rides on what the
+        InputError: of a device that no driver takes, that is rotated, or that rides on what the
             vehicle itself estimates.
     """
     kinds = [kind for kind in ("visual_odometry", "optical_flow") if getattr(options, kind)]
@@ -245,8 +245,8 @@ def _lent(options: HilOptions, vehicle: HilVehicle) -> dict[str, Any]:
         device: Any = load_device("optical_flow", options.optical_flow)
         if any(device.rotation_deg):
             raise InputError(
-                f"optical_flow: {options.optical_flow} is turned by rotation_deg; the vehicle takes"
-                " flows in its own axes"
+                f"optical_flow: {options.optical_flow} is rotated by rotation_deg; the vehicle"
+                " takes flows in its own axes"
             )
     taken = {loan.ours for entry in vehicle.drivers.entries for loan in entry.driver.loans}
     for kind in kinds:
@@ -254,8 +254,8 @@ def _lent(options: HilOptions, vehicle: HilVehicle) -> dict[str, Any]:
             raise InputError(f"{kind}: drivers {vehicle.chain}: none of them takes {LOANS[kind]}")
     if options.visual_odometry and vehicle.pose == AUTOPILOT:
         raise InputError(
-            f"visual_odometry: made of {AUTOPILOT}, it would confirm whatever that says; allowed:"
-            " a pose of somebody else, such as pose:=external/pose_stamped"
+            f"visual_odometry: made of {AUTOPILOT}, it would confirm the estimate by itself;"
+            " allowed: a pose of somebody else, such as pose:=external/pose_stamped"
         )
     return {"lend": [LOANS[kind] for kind in kinds]} if kinds else {}
 

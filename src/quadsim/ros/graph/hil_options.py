@@ -1,7 +1,7 @@
 """Arguments of ``hil.launch.py``: what is real, and how it is flown; and the vehicles they name.
 
-Launch arguments say what all are (``drivers:=mocap,mavros vehicles:=3``), or a file says what each
-is (``fleet:=FILE``), whose keys are those arguments for one vehicle.
+Launch arguments hold for all vehicles (``drivers:=mocap,mavros vehicles:=3``); a file
+(``fleet:=FILE``) gives the same arguments as keys for each one.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ VEHICLE, STAND_IN = "/quad", "/stand_in"
 _NAME = re.compile(r"[A-Za-z]\w*")
 #: Arguments that a fleet's file states of each vehicle, and their defaults.
 _OF_FILE = {"drivers": "", "driver_namespace": "/", "vehicles": 1}
-#: Where the vehicle's own map begins in ours, if nothing else is said, m.
+#: Where the vehicle's own map begins in ours, unless given, m.
 _HERE: Vec3 = (0.0, 0.0, 0.0)
 
 

@@ -59,7 +59,7 @@ PATIENCE_S = 1.0
 CLOCK_PERIOD_NS = 10_000_000
 #: How often time is looked after where commands make the steps, s.
 COMMANDED_PERIOD_S = 0.02
-#: What is said of a node whose endpoint is not there.
+#: Word for a node whose endpoint is not there.
 MISSING = "is missing"
 #: How many steps' wall times are remembered, for the latency of their commands.
 KEPT_STEPS = 1024
@@ -414,8 +414,8 @@ class DynamicsNode(QuadsimNode):
     def _step_past_loss(self) -> None:
         """Step with the last command where an endpoint was missing and has come back.
 
-        DDS forgets a process that stands still for 20 s. What is said meanwhile is lost, so that
-        nobody would ever answer it.
+        DDS forgets a process that stands still for 20 s. Messages of that time are lost, and would
+        never be answered.
         """
         silent = self._silent()
         self._was_missing |= MISSING in silent

@@ -81,8 +81,8 @@ def mounts_of(params: EstimatorParams) -> Mounts:
         second["range_1_link"] = (params.second.rangefinder_position_B_m, looks_down)
     if params.second.imu:
         angles = params.second.imu_roll_pitch_yaw_deg
-        turned = (math.radians(angles[0]), math.radians(angles[1]), math.radians(angles[2]))
-        second["imu_1_link"] = (params.second.imu_position_B_m, turned)
+        rotation = (math.radians(angles[0]), math.radians(angles[1]), math.radians(angles[2]))
+        second["imu_1_link"] = (params.second.imu_position_B_m, rotation)
     return {
         **second,
         "imu_link": (mount.imu_position_B_m, (roll, pitch, yaw)),

@@ -81,7 +81,7 @@ class FieldCheck:
             return 0.0
         found = math.atan2(field_W_T[1], field_W_T[0])
         expected = math.atan2(self._expected_W_T[1], self._expected_W_T[0])
-        # a field that is turned to the left looks as if the vehicle were turned to the right
+        # a field rotated to the left looks like a vehicle rotated to the right
         return math.degrees(math.remainder(expected - found, math.tau))
 
     @property

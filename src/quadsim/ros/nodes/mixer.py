@@ -136,7 +136,7 @@ class MixerNode(QuadsimNode):
         reliable = declare_one(self, "odometry_reliable", True, "ask for a reliable odometry")
         self._source = OdometrySource(self, self._on_odometry, reliable, seamless=True)
         self.listen(topics.COMMAND_ATTITUDE, self._on_command, raw=False, needed=True)
-        self.listen(topics.STATE_SOURCE, lambda said: self._source.switch(said.data), raw=False)
+        self.listen(topics.STATE_SOURCE, lambda source: self._source.switch(source.data), raw=False)
         self._imu: Listening | None = None
         if airframe.kind == "multirotor":
             self._rotors_reader = RotorsReader(self._rotors, airframe.commands)
@@ -268,8 +268,8 @@ class MixerNode(QuadsimNode):
         before_ns, self._stepped_ns = self._stepped_ns or now_ns, now_ns
         if now_ns - self._measured_ns > TELEMETRY_NS:
             self._measured[:] = math.nan
-        away = now_ns > self._stamp_ns  # a gyroscope counts only where no odometry does
-        self._gyro_B[:] = self._gyro.rates_B(now_ns, self._hold_ns) if away else math.nan
+        stale = now_ns > self._stamp_ns  # the gyroscope is used where no odometry came
+        self._gyro_B[:] = self._gyro.rates_B(now_ns, self._hold_ns) if stale else math.nan
         known = 0 < self._command_ns <= now_ns + SLACK_NS
         command_age_s = (now_ns - self._command_ns) * 1e-9 if known else math.inf
         phase = inner_loop_from_python(

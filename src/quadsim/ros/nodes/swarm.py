@@ -276,7 +276,7 @@ class SwarmNode(QuadsimNode):
         swarm = self.swarm
         self._time.spawned.step(self.stamp_ns, TICK_NS)
         swarm.decide()
-        self._outputs.wish(swarm, swarm.stamp_ns - TICK_NS, self._begun_ns)
+        self._outputs.publish_references(swarm, swarm.stamp_ns - TICK_NS, self._begun_ns)
         swarm.forget()
         swarm.advance()
         if self.params.auto_start:

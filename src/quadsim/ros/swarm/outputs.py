@@ -121,8 +121,8 @@ class SwarmOutputs:
         batches = (self._truth, self._estimate, self._reference, *chain(*self._sensors.values()))
         return sum(batch.count for batch in batches)
 
-    def wish(self, swarm: Swarm, before_ns: int, begun_ns: int) -> None:
-        """Publish where vehicles are, and missions want them, of a tick decided, when it is due.
+    def publish_references(self, swarm: Swarm, before_ns: int, begun_ns: int) -> None:
+        """Publish transforms and references of the last tick, when they are due.
 
         Args:
             before_ns: their time a tick ago.
