@@ -125,7 +125,7 @@ def note_use(folder: str) -> None:
 
 
 def remove_old(folder: Path) -> None:
-    """Remove the folders beside this one that nobody has used for :data:`OLD_S`."""
+    """Remove the other folders of its parent that nobody has used for :data:`OLD_S`."""
     for other in folder.parent.iterdir():
         with suppress(OSError):  # another process removes it too
             if other != folder and time.time() - other.stat().st_mtime > OLD_S:

@@ -139,7 +139,7 @@ def use_temporary(name: str, why: str) -> Path:
             " a folder that can be written\n"
         )
         raise SystemExit(2)
-    sys.stderr.write(f"quadsim: compiled kernels are kept in {folder}: {why}\n")
+    sys.stderr.write(f"quadsim: compiled kernels are in {folder}: {why}\n")
     return folder
 
 

@@ -88,8 +88,8 @@ def identify(options: IdentifyOptions) -> int:
     """Estimate a multirotor's figures from BAG and write a vehicle file.
 
     Thrust and drag over mass, torque over inertia and the motors' time constants come with 95 %
-    intervals from motor speeds, their commands, IMU and odometry; what the flight does not tell is
-    kept from --vehicle. Exit status: 0 the flight tells every figure, 1 some stay (the file is
+    intervals from motor speeds, their commands, IMU and odometry; what the flight does not tell
+    stays as in --vehicle. Exit status: 0 the flight tells every figure, 1 some stay (the file is
     written all the same), 2 bad input.
 
     With --flights, or with several logs: recorded flights of a real vehicle, whose poses need no

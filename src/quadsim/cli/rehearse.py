@@ -158,7 +158,7 @@ def _show(summary: dict[str, Any]) -> None:
         for row in runs
         for stop in row["stops"]
     )
-    titles = ("seed", "taken away", "at, m/s", "stood after, m", "of, m", "s", "landing, s")
+    titles = ("seed", "removed", "at, m/s", "stood after, m", "of, m", "s", "landing, s")
     print_table(console, titles, stops)
     criteria = (
         (

@@ -81,8 +81,8 @@ def body_mass(vehicle: VehicleParams) -> Mass:
     upright = ((0.0, 0.0, 1.0),) * len(hubs)
     for hub, axis_B in zip(hubs, vehicle.rotor_axes_B or upright, strict=True):
         disc = np.array(plain(disc_axes)(axis_B))
-        turned = disc @ rotor.inertia_kg_m2 @ disc.T
-        about_origin = about_origin - turned - rotor.mass_kg * shift(hub)
+        inertia_B = disc @ rotor.inertia_kg_m2 @ disc.T
+        about_origin = about_origin - inertia_B - rotor.mass_kg * shift(hub)
     inertia = about_origin - mass_kg * shift(center)
     small, middle, large = np.sort(np.linalg.eigvalsh(inertia))
     slack = small + middle - large

@@ -150,7 +150,7 @@ def degrees_per_metre(datum: Datum) -> float:
     """By which a deviation in m is that of latitude and longitude in degrees, alike for both.
 
     gz-sensors adds the noise of the horizontal position to latitude and longitude in degrees (one
-    number for both), whatever the format says of metres: gz-sensors issue 325, sdformat issue 1572.
+    number for both), though the format states metres: gz-sensors issue 325, sdformat issue 1572.
     With M and N the radii of curvature at the datum, a degree is (M + h) pi/180 north and
     (N + h) cos(latitude) pi/180 east; this gives the two errors together the right variance.
     """
@@ -169,10 +169,10 @@ def gnss_noise(params: GnssParams, datum: Datum) -> dict[tuple[str, str], Noise]
     east_m, _, up_m = params.position_sigma_m()
     east_mps, _, up_mps = params.velocity_sigma_mps()
     level = east_m * degrees_per_metre(datum)
-    white, kept = math.sqrt(1.0 - params.correlated_share), math.sqrt(params.correlated_share)
+    white, constant = math.sqrt(1.0 - params.correlated_share), math.sqrt(params.correlated_share)
     return {
-        ("position_sensing", "horizontal"): Noise(white * level, bias_stddev=kept * level),
-        ("position_sensing", "vertical"): Noise(white * up_m, bias_stddev=kept * up_m),
+        ("position_sensing", "horizontal"): Noise(white * level, bias_stddev=constant * level),
+        ("position_sensing", "vertical"): Noise(white * up_m, bias_stddev=constant * up_m),
         ("velocity_sensing", "horizontal"): Noise(east_mps),
         ("velocity_sensing", "vertical"): Noise(up_mps),
     }

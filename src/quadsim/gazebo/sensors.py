@@ -42,8 +42,8 @@ class CameraParams:
     """A camera that Gazebo draws; x of ``camera_link`` is ahead, as of all links."""
 
     rate_hz: Annotated[float, Spec("pictures a second", "Hz", ge=0.1, le=200.0)] = 30.0
-    width: Annotated[int, Spec("pixels beside each other", ge=16, le=8192)] = 640
-    height: Annotated[int, Spec("pixels above each other", ge=16, le=8192)] = 480
+    width: Annotated[int, Spec("pixels of a row", ge=16, le=8192)] = 640
+    height: Annotated[int, Spec("pixels of a column", ge=16, le=8192)] = 480
     field_of_view_deg: Annotated[float, Spec("its width", "deg", ge=1.0, le=170.0)] = 80.0
     near_m: Annotated[float, Spec("nearer things are not drawn", "m", gt=0.0, le=10.0)] = 0.05
     position_B_m: Position = (0.1, 0.0, 0.0)
@@ -105,7 +105,7 @@ def _gnss(sensor: Element, params: Any, datum: Datum) -> None:
 
 
 def _scan(sensor: Element, params: Any, columns: Any, channels: Any) -> None:
-    """A pattern of rays: number and angles in rad, beside and above each other."""
+    """A pattern of rays: number and angles in rad, horizontal and vertical."""
     keys = ("samples", "resolution", "min_angle", "max_angle")
     scan = {
         "horizontal": dict(zip(keys, columns, strict=True)),
@@ -117,9 +117,9 @@ def _scan(sensor: Element, params: Any, columns: Any, channels: Any) -> None:
 
 
 def _lidar(sensor: Element, params: LidarParams, _: Datum) -> None:
-    beside = (math.radians(params.azimuth_min_deg), math.radians(params.azimuth_max_deg))
-    above = (math.radians(params.elevation_min_deg), math.radians(params.elevation_max_deg))
-    _scan(sensor, params, (params.columns, 1, *beside), (params.channels, 1, *above))
+    azimuths = (math.radians(params.azimuth_min_deg), math.radians(params.azimuth_max_deg))
+    elevations = (math.radians(params.elevation_min_deg), math.radians(params.elevation_max_deg))
+    _scan(sensor, params, (params.columns, 1, *azimuths), (params.channels, 1, *elevations))
 
 
 def _rangefinder(sensor: Element, params: RangefinderParams, _: Datum) -> None:

@@ -134,9 +134,9 @@ def for_gazebo(
     Args:
         path: of a world file that our reader reads.
         models: of vehicles, see :func:`quadsim.gazebo.sdf.vehicle_model`.
-        environment: whose gravity, magnetic field and datum replace the file's; None: as it says.
+        environment: whose gravity, magnetic field and datum replace the file's; None: the file's.
         fortress: with the names of Gazebo Fortress.
-        step_s: of its physics; None: as it says.
+        step_s: of its physics; None: the file's.
 
     Raises:
         InputError: the world cannot be read, or has something that our rays would not hit.

@@ -106,7 +106,7 @@ class ClosedLoop:
 
     Args:
         scenario: what flies.
-        use_truth: fly on the true state, the estimator beside it; None: as the scenario says.
+        use_truth: fly on the true state, the estimator runs too; None: as the scenario sets.
         keep_samples: keep what every sensor publishes, not IMU and GNSS alone.
         log_hz: rows of the log a second, at most the IMU's rate.
         vehicle: its name, of which its noise depends.
@@ -173,8 +173,8 @@ class ClosedLoop:
         self._thrust_now = self._states["command"]["thrust"]
         self._range_counts = self.devices["rangefinder"]["count"]
         self._range_samples = [
-            [kept[name] for name in ("stamp_ns", "range_m", "variance_m2")]
-            for kept in self._samples["rangefinder"]
+            [samples[name] for name in ("stamp_ns", "range_m", "variance_m2")]
+            for samples in self._samples["rangefinder"]
         ]
         self._lost_now = self._states["inner"]["attitude"]["lost"]
         vehicles_now = self._states["vehicle"]
@@ -209,7 +209,7 @@ class ClosedLoop:
         #: Whether the take-off waits, for firmware that is not ready yet.
         self.held = False
         self._crash_ns = 0
-        self._battery_ns = 0  # when the battery next says how it is
+        self._battery_ns = 0  # when the battery next publishes its state
         self._lost = 0
         self._aligns = self._starts_mission = False
         self._begin_in_air()
@@ -225,7 +225,7 @@ class ClosedLoop:
     # ---- changes from outside -------------------------------------------------------------------
 
     def disturb(self, item: Disturbance) -> None:
-        """Let something befall the vehicle that the scenario has not planned.
+        """Disturb the vehicle by something that is not in the scenario.
 
         Args:
             item: at a time that has not passed.
@@ -292,7 +292,7 @@ class ClosedLoop:
         return -(-due_ns // period_ns) * period_ns
 
     def tick(self) -> None:
-        """One mission tick: the mission's wish, the position loop, and the loop up to the next."""
+        """One mission tick: mission setpoint, position loop, and the loop up to the next tick."""
         self.decide()
         until_ns = self.next_tick_ns()
         self._vehicles.advance(self.stamp_ns, until_ns)
@@ -333,14 +333,14 @@ class ClosedLoop:
         manager.step(stamp_ns, odometries, self._setpoints, self._thrust_now.item())
         if manager.has_reference:
             self._reference_ns[self._flown] = stamp_ns
-            wish = self._reference[self._flown]
-            wish[:3] = self._p_wish_W
-            wish[3] = self._yaw_wish.item()
+            reference = self._reference[self._flown]
+            reference[:3] = self._p_wish_W
+            reference[3] = self._yaw_wish.item()
             self._flown += 1
         self._flies_on_truth[0] = self.use_truth
 
     def notice(self, until_ns: int) -> None:
-        """End it, at a stamp: what happened on the way; who crashed a while ago says no more."""
+        """End it, at a stamp: take its events; one who crashed a while ago has none."""
         if self._rests:
             self.stamp_ns = until_ns
             self.manager.take_events()
@@ -366,7 +366,7 @@ class ClosedLoop:
         self.events.append(Event(self.stamp_ns, OK, "state source", f"flies on the {source}"))
 
     def _is_aligned(self) -> bool:
-        """Whether the filter beside the truth is as sure as arming asks for."""
+        """Whether the filter, with control on the truth, is as sure as arming asks for."""
         estimate, arming = self.state.estimate, self.scenario.autopilot.flight.arming
         p, v, turn = estimate.p_variance, estimate.v_variance, estimate.attitude_variance
         return estimate.stamp_ns > 0 and all(
@@ -417,7 +417,7 @@ class ClosedLoop:
         self.events += [Event(stamp_ns, level, name, words) for level, name, words in events]
 
     def _tell_battery(self) -> None:
-        """What the vehicle's battery says of itself, as on ``battery_state``."""
+        """Give the manager the battery's state, as on ``battery_state``."""
         charge = self._charge_now.item() / self._capacity_C
         self.manager.take_battery(self.stamp_ns, max(charge, 0.0), self._battery_now.item())
 
@@ -590,8 +590,8 @@ class ClosedLoop:
             return self.own.readings[kind]()
         of_kind = kind_of(kind)
         device = slice(int(of_kind != kind), int(of_kind != kind) + 1)
-        kept: NDArray[np.record] = self._samples[of_kind][device].reshape(-1)
-        return kept[: int(self.devices[of_kind]["count"][device].sum())]
+        samples: NDArray[np.record] = self._samples[of_kind][device].reshape(-1)
+        return samples[: int(self.devices[of_kind]["count"][device].sum())]
 
     def digest(self) -> str:
         """SHA-256 over every logged state: motion, estimate, rotors and reference."""

@@ -41,7 +41,7 @@ def _simulated() -> bool:
 
 
 def _adapt() -> None:
-    """Let numba-cuda compile as is said above, and what it lacks of Numba."""
+    """Make numba-cuda compile as described above, and add what it lacks of Numba."""
     found: list[Any] = [
         import_module(f"numba.cuda.{name}")
         for name in (

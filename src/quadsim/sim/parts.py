@@ -215,12 +215,12 @@ class OwnParts:
 
     def _plan(self, stamp_ns: int) -> None:
         manager = self._loop.manager
-        wish = self._planner.plan(self._now)
-        if wish is None:
+        planned = self._planner.plan(self._now)
+        if planned is None:
             if manager.state == "velocity":
                 manager.start()  # the rest of the mission
             return
-        x, y, z, *yaw_rate = np.ravel(np.asarray(wish, float)).tolist()
+        x, y, z, *yaw_rate = np.ravel(np.asarray(planned, float)).tolist()
         manager.command_velocity((x, y, z), yaw_rate[0] if yaw_rate else 0.0)
 
     # ---- with each sample of the IMU -----------------------------------------------------------

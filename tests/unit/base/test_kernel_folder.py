@@ -207,7 +207,7 @@ def test_without_a_place_of_its_own_it_is_a_temporary_folder_of_the_user(safe, u
     assert first.parent == safe / f"quadsim-{os.getuid()}"
     assert first.stat().st_mode & 0o777 == first.parent.stat().st_mode & 0o777 == 0o700
     assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith(f"quadsim: compiled kernels are kept in {first}: /proc")
+    assert done.stderr.startswith(f"quadsim: compiled kernels are in {first}: /proc")
     assert run(SAY, TMPDIR=str(safe), **unwritable).stdout.strip() == str(first)  # and later
 
 

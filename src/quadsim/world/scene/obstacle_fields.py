@@ -1,8 +1,8 @@
 """Obstacle fields for rehearsals: drawn from a seed, and always with a way through.
 
 A field lies on flat ground between a start and a goal at one height. Whether there is a way is
-checked, not assumed: on a grid that errs to the safe side, start and goal are in one piece of what
-is :data:`ROOM_M` away from every obstacle; a field without is drawn again.
+checked, not assumed: on a grid that errs to the safe side, start and goal are in one piece of
+the space :data:`ROOM_M` from every obstacle; a field without is drawn again.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ def clearances(obstacles: Sequence[Obstacle], points_W: NDArray[np.float64]) -> 
 
 
 def has_way(obstacles: Sequence[Obstacle], start_W: Vec3, goal_W: Vec3) -> bool:
-    """Whether a way leads from start to goal that is ROOM_M away from every obstacle.
+    """Whether a way leads from start to goal that is ROOM_M from every obstacle.
 
     A cell is free when every point of it is: its middle is half its diagonal farther. Ways
     lead over the sides of cells. So a way that is found is one; a narrow one may not be.

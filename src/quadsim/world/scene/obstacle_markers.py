@@ -38,7 +38,7 @@ def unit_pose(p_W: Vec3, q_WB: Quat) -> Pose:
     if not all(map(math.isfinite, (*p_W, *q_WB))):
         raise InputError("pose: a number is not finite")
     if max(map(abs, p_W)) > LARGEST_M:
-        raise InputError(f"pose: too far away; allowed: {LARGEST_M:g} m")
+        raise InputError(f"pose: too far; allowed: {LARGEST_M:g} m")
     length = math.hypot(*q_WB)
     if abs(length - 1.0) > UNIT_TOLERANCE:
         raise InputError(f"pose: the quaternion's length is {length:g}; allowed: 1")
