@@ -17,6 +17,7 @@ from quadsim.base.options import launch_arguments
 from quadsim.base.parameters import Leaf, leaves
 from quadsim.base.spec import Spec
 from quadsim.cli.main import main
+from quadsim.sensors import KINDS
 
 PAGE = Path(__file__).with_name("reference.md")
 #: Launch file: module and class of its arguments.
@@ -42,12 +43,14 @@ HEAD = """\
 
 Every option of the command, argument of the launch files and key of the parameter files, from their
 declarations (`python docs/make_reference.py` writes this page). Scenarios are in
-[scenarios.md](scenarios.md) and [mission.md](mission.md), devices in [sensors.md](sensors.md),
-topics and nodes in [nodes.md](nodes.md).
+[scenarios.md](scenarios.md) and [mission.md](mission.md), topics and nodes in [nodes.md](nodes.md).
 """
 SHARED = 'What several of them have, with one meaning. Each names these in its line "also".\n'
 KEYS = "A range is written [0, 30) where 0 is allowed and 30 is not.\n"
-#: Name, and the cells beside it.
+DEVICES = "Files of config/sensors, by kind. [sensors.md](sensors.md) has the models.\n"
+#: Columns of a table of keys.
+HEADS = ("key", "default", "range", "what")
+#: Name, and the further cells.
 Row = tuple[str, ...]
 
 
@@ -144,7 +147,9 @@ def page() -> str:
     lines += ["## Parameter files\n", KEYS]
     for folder, place in FILES.items():
         rows = [key(leaf) for leaf in leaves(named(place))]
-        lines += [f"### config/{folder}\n", table([("key", "default", "range", "what"), *rows])]
+        lines += [f"### config/{folder}\n", table([HEADS, *rows])]
+    found = {f"Device {kind}": ("", list(map(key, leaves(of)))) for kind, of in KINDS.items()}
+    lines += ["## Devices\n", DEVICES, *sections(HEADS, found)]
     return "\n".join(lines)
 
 
