@@ -37,6 +37,13 @@ FILES = {
     "guards": ("quadsim.hil.guard.parameters", "GuardParams"),
     "planners": ("quadsim.hil.planner.planner", "PlannerParams"),
     "recording": ("quadsim.bag.profiles", "RecordProfile"),
+    "rehearsals": ("quadsim.hil.rehearsal.parameters", "RehearsalParams"),
+    "rehearsals, troubles": ("quadsim.hil.rehearsal.parameters", "TroubleParams"),
+    "drivers, topics": ("quadsim.drivers.convert", "DriverTopic"),
+    "drivers, commands": ("quadsim.drivers.outward", "DriverCommand"),
+    "drivers, services": ("quadsim.drivers.commands", "DriverService"),
+    "drivers, parameters": ("quadsim.drivers.commands", "DriverParameter"),
+    "logs, entries": ("quadsim.bag.logs.columns", "ColumnEntry"),
 }
 HEAD = """\
 # Reference
@@ -66,14 +73,21 @@ def table(rows: Iterable[Row]) -> str:
     return "\n".join([head, "|" + " --- |" * (head.count(" | ") + 1), *rest]) + "\n"
 
 
-def sections(heads: tuple[str, ...], found: dict[str, tuple[str, list[Row]]]) -> Iterator[str]:
+def sections(
+    heads: tuple[str, ...], found: dict[str, tuple[str, list[Row]]], one_form: bool = False
+) -> Iterator[str]:
     """A table for each section, and first one of the rows that more than one of them has.
 
     Args:
         heads: of the columns.
         found: section's title to what it is, and its rows.
+        one_form: share only the rows of names that are the same in all sections.
     """
     counts = Counter(row for _, rows in found.values() for row in rows)
+    forms = Counter(row[0] for row in counts)
+    for row in counts:
+        if one_form and forms[row[0]] > 1:
+            counts[row] = 1
     shared = [row for row, count in counts.items() if count > 1]
     if shared:
         yield "\n".join([SHARED, table([heads, *shared])])
@@ -149,7 +163,7 @@ def page() -> str:
         rows = [key(leaf) for leaf in leaves(named(place))]
         lines += [f"### config/{folder}\n", table([HEADS, *rows])]
     found = {f"Device {kind}": ("", list(map(key, leaves(of)))) for kind, of in KINDS.items()}
-    lines += ["## Devices\n", DEVICES, *sections(HEADS, found)]
+    lines += ["## Devices\n", DEVICES, *sections(HEADS, found, one_form=True)]
     return "\n".join(lines)
 
 
