@@ -15,7 +15,7 @@ from quadsim.world.scene.raycast_terrain import terrain_height
 from quadsim.world.scene.scene import cast_ray, scene_of
 from quadsim.world.scene.terrain_hills import HillsParams, hills
 
-# The two terrains of 256 m that docs/world.md names; the start is the origin of map, and the
+# Two terrains of 256 m like those of the thesis; the start is the origin of map, and the
 # vehicle flies a diamond whose corners are this far from its middle, south of the start.
 MEDIUM, MEDIUM_REACH_M = (
     HillsParams(
