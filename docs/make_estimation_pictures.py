@@ -23,7 +23,7 @@ from quadsim.analysis.report.figures import RUNS, style
 from quadsim.analysis.report.pictures import save_picture
 from quadsim.base.records import KINEMATICS
 from quadsim.estimation import EstimatorParams
-from quadsim.estimation.eskf.layout import BA, BG, TERRAIN, THETA, WIND, N, P, V
+from quadsim.estimation.eskf.layout import ANTENNA, BA, BG, TERRAIN, THETA, N, P, V
 from quadsim.estimation.eskf.parameters import AlignParams, MountingParams, NoiseParams
 from quadsim.sensors.devices import load_device
 from quadsim.sensors.imu import MODEL, ImuParams
@@ -65,8 +65,9 @@ CLAIMS: dict[str, tuple[str, ...]] = {
     "fixes halved": ("gnss_position", "gnss_velocity"),
 }
 
-#: All but wind and terrain.
-STATES = WIND - 1
+#: Those that these flights carry, up to the field's; all but the terrain are compared.
+CARRIED = ANTENNA
+STATES = CARRIED - 1
 
 DEVICES = ("adis16448", "icm42688p", "mpu6000")
 CLASS_SEEDS, LOST_S, GAP_S = 16, 20.0, 30
@@ -82,7 +83,7 @@ def averages(seeds: int = 100) -> dict[str, Array]:
     for label, names in CLAIMS.items():
         sensors = halved(Sensors(), *names)
         runs = [MatchedRun(path, seed, MATCHED, sensors).errors(EPOCHS_S) for seed in range(seeds)]
-        used = np.delete(np.arange(STATES + 1), TERRAIN)
+        used = np.delete(np.arange(CARRIED), TERRAIN)
         errors = np.array([run.state for run in runs])[..., used]
         covariances = np.array([run.covariance for run in runs])[..., used[:, None], used]
         result[label] = nees(errors, covariances).mean(axis=0) / STATES
@@ -218,8 +219,8 @@ def drift(device: ImuParams) -> Drift:
     for seed in range(CLASS_SEEDS):
         run = MatchedRun(path, seed, told(device), sensors)
         run.f_S, run.w_S = samples(device, path, seed)
-        run.f_covariance = np.ravel(np.diag(device.accel_variance()))
-        run.w_covariance = np.ravel(np.diag(device.gyro_variance()))
+        noise = np.diag(device.accel_variance()), np.diag(device.gyro_variance())
+        run.covariance = np.concatenate([np.ravel(each) for each in noise])
         run.fly(LOST_S)
         recoveries += int(run.record[0]["recoveries"])
         at_loss.append(np.array(run.record[0]["covariance"]))

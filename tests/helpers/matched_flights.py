@@ -272,9 +272,9 @@ class MatchedRun:
         self.f_S = path.f_S + self.biases[:-1, 3:6] + white[:, :3] * sensors.accel_mps2
         self.w_S = path.w_S + self.biases[:-1, :3] + white[:, 3:] * sensors.gyro_radps
         self.messages = self.measurements()
-        self.f_covariance = self.stated("accel", np.diag(np.square(sensors.accel_mps2)))
-        self.w_covariance = self.stated("gyro", np.diag(np.square(sensors.gyro_radps)))
-        self.covariance = np.concatenate((self.f_covariance, self.w_covariance))
+        accel = self.stated("accel", np.diag(np.square(sensors.accel_mps2)))
+        gyro = self.stated("gyro", np.diag(np.square(sensors.gyro_radps)))
+        self.covariance = np.concatenate((accel, gyro))
         # tells the time only
         accept(self.lines, IMU, START_NS, np.zeros(6), self.covariance)
 
