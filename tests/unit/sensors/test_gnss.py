@@ -153,11 +153,6 @@ def test_only_the_correlated_share_lasts():
     assert_deviation(difference, math.sqrt(2.0 * 0.7))  # 2e-4 of the correlated part aside
 
 
-def test_correlated_errors_of_two_receivers_differ():
-    one, other = (fixes(device(WANDERING, seed), 1)["p_W"] for seed in (1, 2))
-    assert not np.any(one == other)
-
-
 # ---- the covariance that messages state --------------------------------------------------------
 
 

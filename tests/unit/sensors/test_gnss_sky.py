@@ -75,14 +75,6 @@ def test_dilution_is_that_of_the_geometry_matrix(count):
             assert (sky.hdop, sky.vdop) == pytest.approx(expected, rel=1e-8)
 
 
-def test_hidden_satellites_are_left_out():
-    sky = drawn(9)
-    dilute(sky, 0b100010001)
-    seen = [i for i in range(9) if i not in (0, 4, 8)]
-    assert sky.visible == 6
-    assert (sky.hdop, sky.vdop) == pytest.approx(dilutions(directions_of(sky)[seen]), rel=1e-9)
-
-
 def test_three_or_a_bad_geometry_give_no_fix():
     assert has_position(drawn(4, seed=3))
     few = drawn(3)

@@ -40,18 +40,6 @@ def test_at_rest_it_reads_plus_g(sampling):
     assert w_S == pytest.approx([0.0, 0.0, 0.0], abs=1e-12)
 
 
-def test_in_free_fall_it_reads_nothing():
-    f_S, _ = first_sample(POINT, a_W=(0.0, 0.0, -9.81))
-    assert f_S == pytest.approx([0.0, 0.0, 0.0], abs=1e-12)
-
-
-def test_lever_arm_of_a_spin_reads_the_centripetal_acceleration():
-    # 2 rad/s at 0.1 m: w^2 r = 0.4 m/s^2, inwards
-    f_S, w_S = first_sample(replace(POINT, position_B_m=(0.1, 0.0, 0.0)), w_B=(0.0, 0.0, 2.0))
-    assert f_S == pytest.approx([-0.4, 0.0, 9.81], abs=1e-12)
-    assert w_S == pytest.approx([0.0, 0.0, 2.0], abs=1e-12)
-
-
 @pytest.mark.parametrize(
     ("sampling", "share"),
     # seen from the middle, the change of velocity is the chord's: sin(w dt/2) / (w dt/2), 7e-7 less
@@ -74,18 +62,6 @@ def test_a_quaternion_and_its_negative_are_one_attitude():
         return np.copy(sensor.measure(truth_at(DT_NS, q_WB=sign * q_WB))["values"])
 
     assert averaged(-1.0) == pytest.approx(averaged(1.0), abs=1e-12)
-
-
-def test_lever_arm_of_an_angular_acceleration():
-    f_S, _ = first_sample(replace(POINT, position_B_m=(0.1, 0.0, 0.0)), w_dot_B=(0.0, 0.0, 3.0))
-    assert f_S == pytest.approx([0.0, 0.3, 9.81], abs=1e-12)
-
-
-def test_mount_turns_the_reading():
-    # the sensor is rolled by +90 degrees: its y axis points up, its z axis to the right
-    f_S, w_S = first_sample(replace(POINT, rotation_deg=(90.0, 0.0, 0.0)), w_B=(1.0, 2.0, 3.0))
-    assert f_S == pytest.approx([0.0, 9.81, 0.0], abs=1e-12)
-    assert w_S == pytest.approx([1.0, 3.0, -2.0], abs=1e-12)
 
 
 class Tumbling:
