@@ -66,10 +66,6 @@ def alone():
     return flown([HERE], ["quad1"], 60.0)
 
 
-def test_the_same_minute_on_a_second_run(alone):
-    assert flown([HERE], ["quad1"], 60.0) == alone
-
-
 def test_the_same_minute_with_others_out_of_reach(alone):
     assert flown([HERE, FAR, (900.0, 0.0, 0.0)], ["quad1", "quad2", "quad3"], 60.0) == alone
 
