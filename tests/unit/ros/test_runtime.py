@@ -31,11 +31,6 @@ def test_events_are_taken_where_services_can_wait(monkeypatch, release, events):
     assert runtime.in_order_of_arrival() is events
 
 
-def test_an_rclpy_of_no_known_release_gets_the_common_executor(monkeypatch):
-    monkeypatch.setattr(runtime, "release", lambda: ())
-    assert not runtime.in_order_of_arrival()
-
-
 LOOKS = """
 import inspect, os
 from quadsim.ros.runtime import runtime, topics
@@ -97,11 +92,3 @@ def test_a_domain_is_left_by_one_at_a_time():
     for thread in leaves:
         thread.join(60.0)
     assert both == [False, False, False]
-
-
-def test_a_folder_that_cannot_be_written_keeps_nobody_from_leaving(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "quadsim.ros.runtime.domain.lock_path", lambda _: tmp_path / "none" / "lock"
-    )
-    with leaving(231):
-        pass
