@@ -15,11 +15,8 @@ SECONDS = 150.0
 
 
 @pytest.mark.many
-@pytest.mark.parametrize(
-    "seed", [101, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (102, 103, 104))]
-)
-def test_random_sticks_above_hills_do_not_crash(seed):
-    flown = fly(Job(seed, SECONDS))
+def test_random_sticks_above_hills_do_not_crash():
+    flown = fly(Job(101, SECONDS))
     assert flown.crash == ""
     assert flown.flown_s == pytest.approx(SECONDS, abs=0.03)
     assert not flown.events

@@ -110,11 +110,6 @@ def test_the_inertia_of_the_rotors_leads_the_yaw(bench):
     assert spin_up_lead_s(vehicle) == pytest.approx(lead_s, rel=1e-6)
 
 
-def test_a_relay_in_flight_is_the_same_every_time(bench):
-    params = bench.scenario.autopilot
-    assert bench.measure("climb", params, 2) == bench.measure("climb", params, 2)
-
-
 def test_noise_that_hides_the_limit_cycle_ends_in_one_line(bench):
     noisy = RelayBench(load_vehicle("x500", "fcnd", "fcnd", 1))
     with pytest.raises(FlightError, match="yaw_rate loop, axis z: no limit cycle"):

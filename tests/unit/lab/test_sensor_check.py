@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
-from scipy import signal
 
 from quadsim.base.files import known, share_dir
-from quadsim.base.parameters import Spec, leaves, read_yaml
-from quadsim.lab.sensor_check.bench import Bench, alone, truth_at_rest
+from quadsim.base.parameters import leaves, read_yaml
+from quadsim.lab.sensor_check.bench import Bench
 from quadsim.lab.sensor_check.check import (
     LEFT_OUT,
     RIGS,
-    check_devices,
     planned,
     unmeasured,
 )
@@ -24,7 +21,6 @@ from quadsim.lab.sensor_check.echo import LidarBench
 from quadsim.lab.sensor_check.experiments import (
     TERMS,
     Experiment,
-    Rig,
     clipped_deviation,
     experiments,
 )
@@ -349,25 +345,6 @@ def test_every_shipped_device_is_as_its_file_says(name):
             assert found.figure.ok, found.figure
 
 
-@pytest.mark.thorough  # the command is tested alike
-def test_a_suite_is_checked_as_a_whole():
-    """What the command does, on three devices that fly together."""
-    devices = {kind: WORST[kind] for kind in ("gnss", "barometer", "rangefinder")}
-    result = check_devices({"worst": devices}, 0.05, 1, True, print)
-    assert list(result.devices) == ["worst/gnss", "worst/barometer", "worst/rangefinder"]
-    assert result.passed
-    for name, device in result.devices.items():
-        assert device.flown is not None
-        assert device.flown.figures[0].name == "rate in flight"
-        assert device.alone, name
-    said = result.summary()
-    assert said["passed"]
-    assert said["devices"]["worst/gnss"]["flight"][0]["specified"] == 5.0
-    # every interval has its part of the 5 %
-    experiments = sum(intervals(planned(kind, p, WORLD, 1)) for kind, p in devices.items())
-    assert said["confidence_of_each"] > 1.0 - 0.05 / experiments
-
-
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
@@ -425,12 +402,6 @@ def test_what_cannot_be_judged_is_not():
     assert (found.figure.specified, found.figure.verdict) == (None, "not judged")
 
 
-def test_with_one_figure_all_others_are_off():
-    params = alone(WORST["imu"], "accel_noise_density")
-    assert set(set_parameters(params)) == {"rate_hz", "accel_noise_density"}
-    assert params.accel_noise_density == WORST["imu"].accel_noise_density
-
-
 def test_each_experiment_has_noise_of_its_own_and_repeats():
     bench = Bench("barometer", WORLD, 5)
     params = BarometerParams(noise_sigma_pa=1.0)
@@ -451,12 +422,6 @@ def test_blocks_of_noise_go_on_where_the_last_one_ended():
     assert np.abs(np.diff(long)).max() < 6.0
 
 
-def test_the_shown_truth_is_what_is_read():
-    bench = Bench("imu", WORLD, 1)
-    found = bench.run(ImuParams(sampling="point"), "x", 3, truth_at_rest(a_W=(1.0, 2.0, 3.0)))
-    np.testing.assert_allclose(found["f_S"], [[1.0, 2.0, 3.0 + WORLD.gravity_mps2]] * 3)
-
-
 @pytest.mark.parametrize("bandwidth_hz", [5.0, 30.0, 45.0])
 def test_passed_noise_is_that_of_the_sensors_closed_form(bandwidth_hz):
     """Scipy's filter integrated, against partial fractions."""
@@ -469,68 +434,3 @@ def test_a_cut_normal_value():
     # 5 deviations of a deviation from so many values
     assert clipped_deviation(2.0, 1.4) == pytest.approx(2.0 * values.std(), rel=5 / 632)
     assert clipped_deviation(0.0, 1.0) == 0.0
-
-
-@dataclass(frozen=True)
-class Thermometer:
-    """A toy sensor that the package does not know."""
-
-    rate_hz: Annotated[float, Spec("sample rate", "Hz", term="rate")] = 10.0
-    offset_K: Annotated[float, Spec("offset", "K", term="constant")] = 0.0
-    unit_sigma_K: Annotated[float, Spec("drawn at switch-on", "K", term="turn-on")] = 0.0
-    noise_sigma_K: Annotated[float, Spec("white noise", "K", term="white")] = 0.0
-    walk: Annotated[float, Spec("random walk", "K/sqrt(s)", term="random walk")] = 0.0
-    drift: Annotated[float, Spec("wanders", "K", term="Gauss-Markov")] = 0.0
-    drift_time_s: Annotated[float, Spec("correlation time", "s")] = 50.0
-    missed: Annotated[float, Spec("share of missed readings", "1", term="dropout")] = 0.0
-
-
-class ThermometerBench(Bench):
-    """Its samples in numpy; ``wrong`` times as large a parameter as its file says."""
-
-    def __init__(self, wrong: str = ""):
-        self.wrong = wrong
-
-    def run(self, params, experiment, count, truth=None, dt_s=None):
-        if self.wrong:
-            params = shifted(params, self.wrong)
-        generator = np.random.default_rng(len(experiment))
-        dt_s = dt_s or 1.0 / params.rate_hz
-        kept = math.exp(-dt_s / params.drift_time_s)
-        white, steps, driven = generator.standard_normal((3, count))
-        driven[1:] *= math.sqrt(1.0 - kept**2)
-        found = params.offset_K + params.unit_sigma_K * generator.standard_normal()
-        found += params.noise_sigma_K * white
-        found += params.walk * math.sqrt(dt_s) * np.cumsum(steps)
-        found += params.drift * signal.lfilter([1.0], [1.0, -kept], driven)
-        found[generator.random(count) < params.missed] = math.inf
-        return np.array([(value,) for value in found], [("temperature_K", float)])
-
-    def switch_on(self, params, experiment, count, truth=None, each=1):
-        return np.array([self.run(params, "x" * k, each) for k in range(count)])
-
-    def deliveries(self, params, experiment, count):
-        stamps = np.arange(1, count + 1) * round(1e9 / shifted(params, "rate_hz", 1.0).rate_hz)
-        return stamps, stamps, stamps
-
-
-class ThermometerRig(Rig):
-    field = "temperature_K"
-
-
-TOY = Thermometer(10.0, 1.5, 0.5, 0.2, 0.05, 0.3, 40.0, 0.1)
-
-
-def test_a_new_parameter_with_a_tag_is_measured_without_more():
-    """Nothing but the tags of its parameters says how this sensor is measured."""
-    plan = experiments(ThermometerRig(ThermometerBench(), TOY))
-    assert {leaf.name for leaf in leaves(Thermometer)} == covered(plan)
-    for figure in measured(plan, 1.0 - 0.01 / intervals(plan)):
-        assert figure.ok, figure
-        assert figure.half_width <= WANTED, figure
-
-
-@pytest.mark.parametrize("name", sorted(set_parameters(TOY)))
-def test_a_new_parameter_that_is_not_as_stated_is_found(name):
-    plan = experiments(ThermometerRig(ThermometerBench(name), TOY))
-    assert not all(figure.ok for figure in measured(plan, 0.99, name))
