@@ -13,8 +13,6 @@ import pytest
 import yaml
 from rosbags.highlevel import AnyReader
 from rosbags.interfaces import QosDurability, QosReliability
-from rosbags.rosbag2 import StoragePlugin, Writer
-from rosbags.typesys import Stores, get_typestore
 
 from quadsim.bag.metadata import qos_yaml
 from quadsim.bag.reading import open_bag
@@ -82,15 +80,6 @@ def test_an_existing_folder_is_not_overwritten(circle_bag, circle_rows):
     with pytest.raises(InputError, match="exists already"):
         BagWriter(circle_bag)
     assert len(read_back(circle_bag)) == len(circle_rows)
-
-
-def test_a_topic_keeps_its_type(tmp_path):
-    with BagWriter(tmp_path / "bag") as writer:
-        writer.add_topic("/a", "std_msgs/msg/Bool")
-        writer.add_topic("/a", "std_msgs/msg/Bool")
-        with pytest.raises(QuadsimError, match="/a has type std_msgs/msg/Bool"):
-            writer.add_topic("/a", "std_msgs/msg/String")
-        writer.add("/a", "std_msgs/msg/Bool", None, 1, b"\x00\x01\x00\x00\x01")
 
 
 def test_a_type_that_is_not_standard_is_kept_without_its_text(tmp_path):
@@ -235,33 +224,6 @@ def test_a_cut_bag_in_a_folder_that_cannot_be_written_is_read(circle_bag, circle
         assert "cut short" in bag.notes[0]
     assert messages == [tuple(item) for item in circle_rows[: len(messages)]]
     assert path.read_bytes() == content
-
-
-def test_a_single_cut_file_is_read(circle_bag, tmp_path):
-    lone = tmp_path / "lone.mcap"
-    lone.write_bytes(the_file(circle_bag).read_bytes()[:150_000])
-    with open_bag(lone) as bag:
-        assert len(list(bag.messages(bag.counts))) == sum(bag.counts.values()) > 100
-
-
-def test_sqlite_bags_are_read(tmp_path, circle_rows):
-    types = get_typestore(Stores.ROS2_HUMBLE)
-    with Writer(tmp_path / "bag", version=8, storage_plugin=StoragePlugin.SQLITE3) as writer:
-        connections = {}
-        for item in circle_rows:
-            if item.topic not in connections:
-                connections[item.topic] = writer.add_connection(
-                    item.topic, item.type_name, typestore=types
-                )
-            writer.write(connections[item.topic], item.stamp_ns, item.payload)
-    with open_bag(tmp_path / "bag") as bag:
-        assert sorted(tuple(m) for m in bag.messages(bag.counts)) == sorted(
-            tuple(item) for item in circle_rows
-        )
-    (tmp_path / "bag" / "metadata.yaml").unlink()
-    with open_bag(tmp_path / "bag") as bag:
-        assert sum(bag.counts.values()) == len(circle_rows)
-        assert "has no metadata.yaml" in bag.notes[0]
 
 
 def refused(path) -> str:
