@@ -893,7 +893,7 @@ def commands(flight: Flight) -> np.ndarray:
     return np.array([output.v_W for output in flight.outputs])
 
 
-@pytest.mark.parametrize("offset_m", [0.05, 0.02, 0.01, 0.002, 0.0])
+@pytest.mark.parametrize("offset_m", [0.05, 0.002, 0.0])
 @pytest.mark.parametrize("with_it", [True, False])
 def test_hits_on_opposite_sides_hold(offset_m: float, with_it: bool) -> None:
     """Nearly opposite hits once led to up to 4 m/s between them without any wish."""
@@ -1042,15 +1042,6 @@ def test_a_wish_straight_back_into_what_nobody_sees_stands() -> None:
     assert not output.v_W[:2].any()
     assert output.v_W[2] == pytest.approx(0.5)
     assert output.reason == "direction not seen"
-
-
-def test_a_scan_of_one_ray_is_no_sight() -> None:
-    bench = Bench()
-    looking(bench, 0.0, 1.0)
-    bench.run(1.0)
-    refusal = bench.guard.enable(bench.now_ns)
-    assert refusal is not None
-    assert "the scan covers 1 deg of azimuth" in refusal
 
 
 def test_a_direction_is_forgotten_when_it_is_not_seen_any_more() -> None:
