@@ -12,7 +12,6 @@ from quadsim.base.records import MODE_ATTITUDE, MODE_IDLE, MODE_POSITION, MODE_S
 from quadsim.control.parameters import PositionParams
 from quadsim.geometry.rotation import from_euler, yaw_of
 from quadsim.mission.flight.commander import PIECES, TRAJECTORIES
-from quadsim.mission.flight.states import SPOOL_UP_S
 from quadsim.mission.trajectories.pieces import Piece, PieceTrajectory
 from quadsim.sim.scenario import load_scenario
 from quadsim.sim.swarm import Swarm
@@ -261,18 +260,6 @@ def test_numbers_that_cannot_be_are_refused(command):
     assert flight.run(0.2).at == pytest.approx([0.0, 0.0, 1.0])
 
 
-def test_groups_are_bits():
-    commander = Flight().commander
-    commander.group_mask = 0b1001
-    assert [commander.addressed(mask) for mask in (0, 1, 2, 8, 9)] == [
-        True,
-        True,
-        False,
-        True,
-        True,
-    ]
-
-
 def test_failsafes_stay():
     """A request may not bring back what a failsafe lands."""
     flight = Flight().up()
@@ -315,10 +302,3 @@ def test_a_crazyflie_follows_a_circle():
     assert not loop.crashed
     assert np.sqrt(np.mean(np.square(error_m))) < 0.1
     assert loop.state["truth"]["p_W"][0, 2] == pytest.approx(0.019, abs=0.005)
-
-
-def test_spool_up_is_not_waited_for():
-    assert SPOOL_UP_S > 0.0
-    flight = Flight()
-    assert flight.commander.take_off(1.0, 2.0) is None
-    assert flight.state == "commanded"
