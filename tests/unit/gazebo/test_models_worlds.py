@@ -263,33 +263,6 @@ def test_the_worlds_by_rules_are_what_the_rules_make(name, obstacles, frames):
     assert both[0] == both[1]
 
 
-def test_the_canyon():
-    """Streets of 14 m are free to their ends; buildings of 12 m to 40 m stand apart."""
-    world = load_world(find_world("urban_canyon"))
-    scene = world.scene()
-    for height in (1.5, 5.0):
-        for direction in ((1.0, 0.0, 0.0), (-1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, -1.0, 0.0)):
-            assert math.isinf(cast_ray(scene, 0.0, (0.0, 0.0, height), direction, 100.0)[0])
-    # 30 m to the east the street's walls are 7 m away, or behind a gap
-    distances = [
-        cast_ray(scene, 0.0, (x, 0.0, 8.0), (0.0, side, 0.0), 50.0)[0]
-        for x in np.arange(10.0, 36.0, 0.5)
-        for side in (1.0, -1.0)
-    ]
-    assert min(distances) == pytest.approx(7.0)
-    assert np.median(distances) == pytest.approx(7.0)
-    assert cast_ray(scene, 0.0, (20.0, 0.0, 7.0), (1.0, 0.0, 0.0), 50.0)[0] == pytest.approx(16.5)
-    buildings = [o for o in world.obstacles if "building" in o.name]
-    assert len(buildings) > 20
-    boxes = np.array([[*o.pose_W.p_A, *o.shape.size_m] for o in buildings])
-    assert boxes[:, 5].min() >= 12.0
-    assert boxes[:, 5].max() <= 40.0
-    assert boxes[:, 2] == pytest.approx(0.5 * boxes[:, 5])  # on the ground
-    gaps = np.abs(boxes[:, None, :2] - boxes[:, :2]) - 0.5 * (boxes[:, None, 3:5] + boxes[:, 3:5])
-    apart = gaps.max(axis=2) + 99.0 * np.eye(len(boxes))
-    assert apart.min() > 0.9
-
-
 def test_the_hall_and_its_frame():
     world = load_world(find_world("hall"))
     scene = world.scene()
@@ -337,22 +310,6 @@ def test_gazebos_own_parser_reads_every_file(tmp_path):
     files.append(tmp_path / "flown.sdf")
     files[-1].write_text(for_gazebo(find_world("hills"), [eyes], fortress=True))
     assert faults_of(files, MODELS) == {}
-
-
-@needs_parser
-def test_the_parser_finds_what_is_wrong(tmp_path):
-    """Two things of one name in a link, a body that cannot be, a joint to nothing."""
-    text = model_sdf(vehicle_of("x500"), load_suite("default"))
-    twice = tmp_path / "twice.sdf"
-    twice.write_text(text.replace('"body_visual"', '"body"'))
-    light = tmp_path / "light.sdf"
-    light.write_text(text.replace("<mass>2.05", "<mass>-2.05"))
-    torn = tmp_path / "torn.urdf"
-    text = robot_description(vehicle_of("x500"), load_suite("default"))
-    torn.write_text(text.replace('<child link="gps_link"', '<child link="nothing"'))
-    faults = faults_of([twice, light, torn], MODELS)
-    assert set(faults) == {twice, light, torn}
-    assert "Non-unique names" in faults[twice]
 
 
 # ---- writing -------------------------------------------------------------------------------------
