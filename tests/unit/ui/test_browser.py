@@ -114,9 +114,6 @@ def page(request, chromium, address):
     assert overflow <= 0
 
 
-narrow_alone = pytest.mark.parametrize("page", [NARROW], ids=["narrow"], indirect=True)
-
-
 def press(page, text):
     page.locator(f"button:has-text('{text}')").first.click()
 
@@ -184,56 +181,3 @@ def test_a_slider_moves_the_step_beside_it(page):
         ".some(table => table.innerText.includes('overshoot') && table.innerText !== before)",
         arg=before,
     )
-
-
-@narrow_alone
-def test_dark_is_a_button_away(page):
-    before = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    press_icon(page, "dark_mode")
-    page.wait_for_function(
-        "before => getComputedStyle(document.body).backgroundColor !== before", arg=before
-    )
-
-
-@narrow_alone
-def test_a_wrong_key_is_told_on_the_page(page):
-    page.get_by_text("more", exact=True).click()
-    page.get_by_label("keys to set").fill("vehicle.mass_kg=-1")
-    page.get_by_label("keys to set").blur()
-    press(page, "Fly")
-    seen(page, re.compile("mass_kg.*out of range"))
-
-
-def test_nothing_but_this_machine_is_answered(address):
-    port = address.partition(":")[2]
-    assert _status(address, "/", f"localhost:{port}") == 200
-    assert _status(address, "/", f"attacker.example:{port}") == 400  # a name that leads here
-    assert _status(address, "/models/setup.py", address) == 404
-    assert _status(address, "/report/99", address) == 404
-    assert _status(address, "/report/etc", address) == 404
-    with pytest.raises(OSError, match="refused"):
-        _status(f"127.0.0.2:{port}", "/", address)
-
-
-def test_another_page_of_the_browser_gets_nothing(chromium, address):
-    """A page of this machine too, at another port: it may neither frame the page nor listen."""
-    with closing(chromium.new_context()) as context:
-        other = context.new_page()
-        frame = f'<iframe src="http://{address}/"></iframe>'
-        other.route(
-            "http://127.0.0.1:8099/",
-            lambda route: route.fulfill(body=frame, content_type="text/html"),
-        )
-        with other.expect_response(f"http://{address}/") as framed:
-            other.goto("http://127.0.0.1:8099/")
-        assert framed.value.status == 403
-        path = "_nicegui_ws/socket.io/?EIO=4&transport=websocket"
-        opened = other.evaluate(
-            """address => new Promise(done => {
-                const socket = new WebSocket(address);
-                socket.onopen = () => done(true);
-                socket.onerror = () => done(false);
-            })""",
-            f"ws://{address}/{path}",
-        )
-        assert not opened

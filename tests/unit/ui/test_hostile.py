@@ -89,6 +89,13 @@ def test_another_name_of_this_machine_is_refused(server):
         assert ask(address, "/", Host=host)[0] == 400
         assert ask(address, SOCKET + "polling", Host=host, Origin=f"http://{host}")[0] == 400
     assert ask(address, "/", Host=f"localhost:{port}")[0] == 200
+    with pytest.raises(OSError, match="refused"):
+        ask(f"127.0.0.2:{port}", "/")
+
+
+@pytest.mark.parametrize("path", ["/models/setup.py", "/report/99", "/report/etc"])
+def test_what_is_not_there_is_not_found(server, path):
+    assert ask(server[1], path)[0] == 404
 
 
 def test_the_page_says_that_nobody_may_frame_it_and_what_it_loads(server):
