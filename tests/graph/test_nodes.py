@@ -24,21 +24,12 @@ from quadsim.base.parameters import load
 from quadsim.gazebo.urdf import robot_description
 from quadsim.ros.nodes import autopilot, description, dynamics, mixer
 from quadsim.ros.runtime import qos
-from quadsim.ros.runtime.preload import NODES
 from quadsim.sensors.devices import load_suite
 from quadsim.vehicle.parameters import VehicleParams
 
-#: Who stand for all, which begin and end alike (test_launched ends each once).
-OUTSTANDING = ["dynamics", "recorder"]
 
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *OUTSTANDING,
-        *(pytest.param(n, marks=pytest.mark.thorough) for n in sorted({*NODES} - {*OUTSTANDING})),
-    ],
-)
+#: Two stand for all, which begin and end alike (test_launched ends each once).
+@pytest.mark.parametrize("name", ["dynamics", "recorder"])
 def test_a_node_runs_alone_and_two_ctrl_c_end_it_cleanly(
     command, bench, domain, name, tmp_path, monkeypatch
 ):
