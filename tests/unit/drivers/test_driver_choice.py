@@ -474,10 +474,6 @@ SERVICE = "services: [{ours: land, name: a, type: TYPE}]".replace
             "commands and services need one without *",
         ),
         (
-            "topics: [{ours: imu/mag, names: [a], type: sensor_msgs/msg/MagneticField, body: x}]",
-            "one of flu, frd, rfu, y_up",
-        ),
-        (
             "topics: [{ours: imu/mag, names: [a], type: std_msgs/msg/Bool}]",
             "what can, apart from itself: px4_msgs/msg/VehicleMagnetometer",
         ),

@@ -18,7 +18,7 @@ env_checker = pytest.importorskip("gymnasium.utils.env_checker")
 from quadsim.gym import TASKS, Env, Task, VectorEnv  # noqa: E402
 from quadsim.sim.loop import ticks  # noqa: E402
 from quadsim.sim.vehicles import NoiseSource, Vehicles, WhiteNoise  # noqa: E402
-from quadsim.sim.worlds import ACTIONS, SEEN  # noqa: E402
+from quadsim.sim.worlds import ACTIONS  # noqa: E402
 
 #: Thousands of steps, which take minutes where kernels are not compiled.
 pytestmark = pytest.mark.many
@@ -288,10 +288,6 @@ def test_ten_thousand_resets_hold_no_memory():
     use()
     before = use()
     assert use() - before < 2e6
-
-
-def test_what_is_seen_is_a_record_of_numbers():
-    assert SEEN.itemsize % 8 == 0
 
 
 def test_a_swarm_passes_the_test_of_pettingzoo():

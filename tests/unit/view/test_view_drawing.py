@@ -14,7 +14,6 @@ from scipy.spatial.transform import Rotation
 
 pytest.importorskip("rerun", reason="the extra [view] is not installed")
 
-import rerun as rr
 from rerun.experimental import RrdReader
 
 from quadsim.bag.log import read_log
@@ -277,10 +276,6 @@ def test_a_limit_of_memory_is_a_number_with_a_unit(text):
     assert output.check_memory("1.5GiB") == "1.5GiB"
     with pytest.raises(InputError, match="--memory-limit"):
         output.check_memory(text)
-
-
-def test_the_recording_is_rerun_s():
-    assert isinstance(new_recording(), rr.RecordingStream)
 
 
 def test_a_flight_whose_stamps_went_back_is_drawn_behind_the_one_before(view, read):
