@@ -44,14 +44,9 @@ AIRFRAME = pack_airframe(
 )
 #: Without integral or lead, so that one step is a closed form.
 PLAIN = PositionParams(
-    position_gain_xy=1.0,
-    position_gain_z=1.0,
-    velocity_gain_xy=2.0,
-    velocity_gain_z=3.0,
-    velocity_integral_xy=0.0,
-    velocity_integral_z=0.0,
-    attitude_lag_s=0.0,
-)
+    position_gain_xy=1.0, position_gain_z=1.0, velocity_gain_xy=2.0, velocity_gain_z=3.0,
+    velocity_integral_xy=0.0, velocity_integral_z=0.0, attitude_lag_s=0.0,
+)  # fmt: skip
 
 
 class Loop:

@@ -23,15 +23,10 @@ EVERY = 3  # IMU samples from one odometry to the next
 GRAVITY_W = np.array([0.0, 0.0, -9.80665])
 ACCEL_SIGMA, GYRO_SIGMA = 0.1, 0.01
 NOISE = NoiseParams(
-    accel_bias_walk=1e-3,
-    gyro_bias_walk=1e-5,
-    odometry_position_sigma_m=0.01,
-    odometry_yaw_sigma_rad=0.005,
-    odometry_position_walk=0.02,
-    odometry_yaw_walk=0.003,
-    odometry_turn_walk=0.002,
-    odometry_scale=0.01,
-)
+    accel_bias_walk=1e-3, gyro_bias_walk=1e-5, odometry_position_sigma_m=0.01,
+    odometry_yaw_sigma_rad=0.005, odometry_position_walk=0.02, odometry_yaw_walk=0.003,
+    odometry_turn_walk=0.002, odometry_scale=0.01,
+)  # fmt: skip
 PARAMS = EstimatorParams(noise=NOISE)
 PLACE_SIGMA_M, TILT_SIGMA, YAW_SIGMA = 0.05, 0.01, 0.03
 SEEDS = range(20)

@@ -42,35 +42,20 @@ from quadsim.world.environment import EnvironmentParams
 WORLD = EnvironmentParams()
 
 IMU_TRIAD: dict[str, Any] = {
-    "scale": (1.01, 0.99, 1.02),
-    "scale_sigma": 0.01,
-    "cross_axis": (0.01, -0.02, 0.03, 0.01, -0.01, 0.02),
-    "cross_axis_sigma": 0.005,
-    "bias": (0.1, -0.2, 0.3),
-    "turn_on_sigma": 0.05,
-    "noise_density": (1e-3, 2e-3, 3e-3),
-    "instability": (1e-3, 2e-3, 3e-3),
-    "instability_time_s": 200.0,
-    "bias_walk": (1e-4, 2e-4, 3e-4),
-    "bandwidth_hz": 60.0,
-    "step": 1e-3,
-    "temperature_bias": (1e-3, -2e-3, 1e-3),
+    "scale": (1.01, 0.99, 1.02), "scale_sigma": 0.01,
+    "cross_axis": (0.01, -0.02, 0.03, 0.01, -0.01, 0.02), "cross_axis_sigma": 0.005,
+    "bias": (0.1, -0.2, 0.3), "turn_on_sigma": 0.05, "noise_density": (1e-3, 2e-3, 3e-3),
+    "instability": (1e-3, 2e-3, 3e-3), "instability_time_s": 200.0, "bias_walk": (1e-4, 2e-4, 3e-4),
+    "bandwidth_hz": 60.0, "step": 1e-3, "temperature_bias": (1e-3, -2e-3, 1e-3),
     "temperature_scale": (1e-4, 2e-4, -1e-4),
-}
+}  # fmt: skip
 
 TIMING = {"latency_s": 0.01, "stamp_jitter_s": 1e-4, "loss_probability": 0.02}
 ECHO = {
-    "noise_sigma_m": 0.02,
-    "noise_share": 0.01,
-    "turn_on_sigma_m": 0.05,
-    "scale_sigma": 0.02,
-    "step_m": 0.01,
-    "range_min_m": 0.3,
-    "range_max_m": 12.0,
-    "incidence_max_deg": 70.0,
-    "dropout_probability": 0.05,
-    "grazing_dropout_probability": 0.2,
-}
+    "noise_sigma_m": 0.02, "noise_share": 0.01, "turn_on_sigma_m": 0.05, "scale_sigma": 0.02,
+    "step_m": 0.01, "range_min_m": 0.3, "range_max_m": 12.0, "incidence_max_deg": 70.0,
+    "dropout_probability": 0.05, "grazing_dropout_probability": 0.2,
+}  # fmt: skip
 WARM = {"ambient_offset_K": 5.0, "warm_up_K": 12.0, "warm_up_s": 100.0}
 
 #: Devices on which everything is wrong that can be.

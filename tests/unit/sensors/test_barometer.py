@@ -216,25 +216,12 @@ BASE = BarometerParams(
     warm_up_K=10.0,
 )
 OTHER = {
-    "rate_hz": 25.0,
-    "latency_s": 0.05,
-    "stamp_jitter_s": 0.002,
-    "loss_probability": 0.3,
-    "noise_sigma_pa": 1.1,
-    "bias_pa": 0.1,
-    "turn_on_sigma_pa": 1.0,
-    "bias_walk": 0.1,
-    "temperature_bias": 0.6,
-    "ambient_offset_K": 3.0,
-    "warm_up_K": 11.0,
-    "warm_up_s": 100.0,
-    "ahead_error": (0.1, 0.0, 0.0),
-    "back_error": (0.0, 0.0, 0.1),
-    "response_time_s": 0.1,
-    "step_pa": 0.5,
-    "range_min_pa": 95599.0,
-    "range_max_pa": 95599.0,
-}
+    "rate_hz": 25.0, "latency_s": 0.05, "stamp_jitter_s": 0.002, "loss_probability": 0.3,
+    "noise_sigma_pa": 1.1, "bias_pa": 0.1, "turn_on_sigma_pa": 1.0, "bias_walk": 0.1,
+    "temperature_bias": 0.6, "ambient_offset_K": 3.0, "warm_up_K": 11.0, "warm_up_s": 100.0,
+    "ahead_error": (0.1, 0.0, 0.0), "back_error": (0.0, 0.0, 0.1), "response_time_s": 0.1,
+    "step_pa": 0.5, "range_min_pa": 95599.0, "range_max_pa": 95599.0,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [leaf.name for leaf in leaves(BarometerParams)])

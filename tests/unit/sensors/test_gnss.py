@@ -339,42 +339,19 @@ def test_the_first_fix_comes_after_its_time(first_fix_s):
 # ---- every parameter, every bad value ----------------------------------------------------------
 
 BASE = everything(
-    rate_hz=10.0,
-    outage_rate_hz=0.3,
-    outage_mean_s=1.0,
-    multipath_rate_hz=0.5,
-    multipath_sigma_m=4.0,
-    multipath_mean_s=2.0,
-    stamp_jitter_s=0.001,
-    loss_probability=0.1,
-)
+    rate_hz=10.0, outage_rate_hz=0.3, outage_mean_s=1.0, multipath_rate_hz=0.5,
+    multipath_sigma_m=4.0, multipath_mean_s=2.0, stamp_jitter_s=0.001, loss_probability=0.1,
+)  # fmt: skip
 OTHER = {
-    "rate_hz": 5.0,
-    "latency_s": 0.12,
-    "stamp_jitter_s": 0.002,
-    "loss_probability": 0.3,
-    "position_B_m": (0.1, 0.0, 0.0),
-    "fix": "sbas",
-    "horizontal_accuracy_m": 2.6,
-    "horizontal_measure": "drms",
-    "vertical_accuracy_m": 2.1,
-    "vertical_measure": "sigma",
-    "velocity_accuracy_mps": 0.06,
-    "velocity_measure": "r95",
-    "vertical_velocity_factor": 1.5,
-    "correlated_share": 0.7,
-    "correlation_time_s": 31.0,
-    "satellites": 10,
-    "elevation_mask_deg": 12.0,
-    "hdop": 1.2,
-    "vdop": 1.7,
-    "first_fix_s": 3.0,
-    "outage_rate_hz": 0.6,
-    "outage_mean_s": 2.0,
-    "multipath_rate_hz": 1.0,
-    "multipath_sigma_m": 5.0,
+    "rate_hz": 5.0, "latency_s": 0.12, "stamp_jitter_s": 0.002, "loss_probability": 0.3,
+    "position_B_m": (0.1, 0.0, 0.0), "fix": "sbas", "horizontal_accuracy_m": 2.6,
+    "horizontal_measure": "drms", "vertical_accuracy_m": 2.1, "vertical_measure": "sigma",
+    "velocity_accuracy_mps": 0.06, "velocity_measure": "r95", "vertical_velocity_factor": 1.5,
+    "correlated_share": 0.7, "correlation_time_s": 31.0, "satellites": 10,
+    "elevation_mask_deg": 12.0, "hdop": 1.2, "vdop": 1.7, "first_fix_s": 3.0, "outage_rate_hz": 0.6,
+    "outage_mean_s": 2.0, "multipath_rate_hz": 1.0, "multipath_sigma_m": 5.0,
     "multipath_mean_s": 4.0,
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [leaf.name for leaf in leaves(GnssParams)])

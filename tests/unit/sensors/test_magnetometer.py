@@ -177,27 +177,13 @@ BASE = MagnetometerParams(
     warm_up_K=10.0,
 )
 OTHER = {
-    "rate_hz": 50.0,
-    "latency_s": 0.05,
-    "stamp_jitter_s": 0.002,
-    "loss_probability": 0.3,
-    "rotation_deg": (0.0, 0.0, 1.0),
-    "noise_sigma_T": (1e-7, 1e-7, 2e-7),
-    "heading_sigma_rad": 0.01,
-    "soft_iron": (1.0, 1.0, 1.0, 0.0, 0.0, 0.01),
-    "scale_sigma": 0.01,
-    "cross_axis_sigma": 0.01,
-    "hard_iron_T": (0.0, 0.0, 1e-7),
-    "turn_on_sigma_T": 1e-7,
-    "bias_walk": (0.0, 0.0, 1e-8),
-    "temperature_bias": (1e-7, 1e-7, 2e-7),
-    "ambient_offset_K": 3.0,
-    "warm_up_K": 11.0,
-    "warm_up_s": 100.0,
-    "motor_current_T_per_A": (0.0, 0.0, 1e-8),
-    "step_T": 3e-7,
-    "range_T": 3e-5,
-}
+    "rate_hz": 50.0, "latency_s": 0.05, "stamp_jitter_s": 0.002, "loss_probability": 0.3,
+    "rotation_deg": (0.0, 0.0, 1.0), "noise_sigma_T": (1e-7, 1e-7, 2e-7), "heading_sigma_rad": 0.01,
+    "soft_iron": (1.0, 1.0, 1.0, 0.0, 0.0, 0.01), "scale_sigma": 0.01, "cross_axis_sigma": 0.01,
+    "hard_iron_T": (0.0, 0.0, 1e-7), "turn_on_sigma_T": 1e-7, "bias_walk": (0.0, 0.0, 1e-8),
+    "temperature_bias": (1e-7, 1e-7, 2e-7), "ambient_offset_K": 3.0, "warm_up_K": 11.0,
+    "warm_up_s": 100.0, "motor_current_T_per_A": (0.0, 0.0, 1e-8), "step_T": 3e-7, "range_T": 3e-5,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [leaf.name for leaf in leaves(MagnetometerParams)])

@@ -25,17 +25,10 @@ from quadsim.world.environment import EnvironmentParams
 
 X500 = load(VehicleParams, find("vehicles", "x500"))
 FREE = replace(
-    X500,
-    contact=ContactParams(points_B_m=()),
-    rotor_drag_N_s2=0.0,
-    rolling_moment_N_s2=0.0,
-    body_drag_N_s_m=(0.0, 0.0, 0.0),
-    drag_area_m2=(0.0, 0.0, 0.0),
-    air_density_kg_m3=0.0,
-    rotor=RotorParams(),
-    motor=MotorParams(),
-    battery=BatteryParams(),
-)
+    X500, contact=ContactParams(points_B_m=()), rotor_drag_N_s2=0.0, rolling_moment_N_s2=0.0,
+    body_drag_N_s_m=(0.0, 0.0, 0.0), drag_area_m2=(0.0, 0.0, 0.0), air_density_kg_m3=0.0,
+    rotor=RotorParams(), motor=MotorParams(), battery=BatteryParams(),
+)  # fmt: skip
 GRAVITY = 9.80665
 SECOND_NS = 1_000_000_000
 HOVER_RADPS = math.sqrt(X500.mass_kg * GRAVITY / (4 * X500.thrust_coefficient_N_s2))
