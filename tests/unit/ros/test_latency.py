@@ -36,6 +36,16 @@ def test_what_is_passed_over_is_counted_and_what_comes_before_all_answers_is_not
     assert (latency.count, latency.missed) == (2, 2)
 
 
+def test_nothing_is_kept_for_ever():
+    latency = Latency()
+    for stamp in range(WAITING + 5):
+        latency.asked(stamp, 0)
+    latency.answered(4, 1)
+    assert latency.values("it", 1) == {"it_count": 0, "it_missed": 0}
+    latency.answered(5, 1)
+    assert latency.count == 1
+
+
 def test_what_is_no_longer_answered_is_missed_and_forgotten_after_a_minute():
     """50 Hz; answers within 2 ms for 1 s, then none for 299 s."""
     latency = Latency()

@@ -27,6 +27,14 @@ def test_only_what_is_outside_of_the_loop_of_control_gives_way(monkeypatch, exec
     assert policies == ([os.SCHED_BATCH] if gives_way else [])
 
 
+def test_where_it_is_forbidden_nothing_is_lost(monkeypatch):
+    def refuse(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setscheduler", refuse)
+    processes.lower_priority([graph.NodeSpec("recorder", "/", {})])
+
+
 class Leaving:
     """A process that leaves at some time of its own, or never."""
 

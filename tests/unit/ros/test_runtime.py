@@ -92,3 +92,11 @@ def test_a_domain_is_left_by_one_at_a_time():
     for thread in leaves:
         thread.join(60.0)
     assert both == [False, False, False]
+
+
+def test_a_folder_that_cannot_be_written_keeps_nobody_from_leaving(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "quadsim.ros.runtime.domain.lock_path", lambda _: tmp_path / "none" / "lock"
+    )
+    with leaving(231):
+        pass

@@ -43,6 +43,11 @@ def test_who_waits_for_a_processor_is_waited_for():
     assert said_s == NAMED_S
 
 
+def test_a_look_that_comes_late_counts_as_one():
+    """Then this process itself did not run."""
+    assert looks(0.0, 100, step_s=10.0)[0].counted_s == pytest.approx(10.0)
+
+
 def test_time_that_goes_on_forgives_all():
     watch = Standstill([], Queue())
     for i in range(30):
