@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from quadsim_bench.swarm import arrived_percent
 
 from quadsim.analysis.criteria import judge_signal
 from quadsim.analysis.summary import summarize_all
@@ -221,6 +222,16 @@ def test_missions_are_worked_out_once_and_the_first_fault_is_named(monkeypatch):
     assert swarm.first_fault == 2
     with pytest.raises(FlightError, match=r"of quad3 at t = 5\.000 s"):
         swarm.check()
+
+
+def test_samples_that_arrived_count_of_those_that_were_sent():
+    """Every second one lost, or the whole end; nothing heard is no figure."""
+    sent = list(range(1_000, 2_001, 5))
+    assert arrived_percent({"quad1": sent}, 1_000, 2_000, 5) == 100.0
+    assert arrived_percent({"quad1": sent, "quad2": sent[::2]}, 1_000, 2_000, 5) == 50.0
+    assert arrived_percent({"quad1": sent[:51]}, 1_000, 2_000, 5) == 25.0
+    with pytest.raises(FlightError, match="nothing was heard of the IMU of quad2"):
+        arrived_percent({"quad1": sent, "quad2": []}, 1_000, 2_000, 5)
 
 
 def test_wishes_are_those_of_the_position_loop():

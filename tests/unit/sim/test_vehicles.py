@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from dataclasses import replace
 
@@ -83,6 +84,18 @@ def test_two_that_meet_move_as_in_a_fleet():
             assert row["stamp_ns"] == true.stamp_ns
             for field in ("p_W", "v_W", "q_WB", "w_B"):
                 assert row[field].tobytes() == true[field].tobytes(), (k, i, field)
+
+
+def test_what_was_flown_is_given_back():
+    """The compiled loop holds its arrays as long as it is held itself, and no longer."""
+    scenario = load_scenario("hover")
+    vehicles = Vehicles(scenario, ["quad"], 1.0, 100.0)
+    vehicles.advance(0, TICK_NS)
+    states, planes = vehicles.states, scenario.scene.planes
+    held = sys.getrefcount(states), sys.getrefcount(planes)
+    del vehicles
+    assert sys.getrefcount(states) <= held[0] - 2  # of its owner and of the loop
+    assert sys.getrefcount(planes) < held[1]
 
 
 def test_gusts_are_drawn_row_for_row_at_any_rate(windy):
