@@ -20,6 +20,7 @@ from jobs_that_die import hang
 from quadsim.base.errors import InputError
 from quadsim.cli import campaign as command
 from quadsim.cli.main import main
+from quadsim.lab.campaign import record as record_module
 from quadsim.lab.campaign.batch import Processes, stream_results
 from quadsim.lab.campaign.flying import Terms, fly_campaign, fly_run, prepare_campaign
 from quadsim.lab.campaign.plan import load_campaign
@@ -195,6 +196,15 @@ def test_a_run_that_takes_too_long_is_a_row(path):
     assert (row["status"], row["reason"]) == ("broken", "took longer than 1e-06 s")
 
 
+def test_a_run_that_misses_its_criteria_says_by_how_much(path):
+    row = run_of(CAMPAIGN.replace("limit: 0.5", "limit: 0.001"), path)
+    assert row["status"] == "failed"
+    assert row["missed"] == "tracking.position_rmse_m"
+    value = row["criteria"]["tracking.position_rmse_m"]
+    assert row["reason"] == f"tracking.position_rmse_m {value:.4g} > 0.001"
+    assert row["of_limit"] == pytest.approx(1000.0 * value)
+
+
 def test_other_files_than_planned_end_the_campaign(path, tmp_path):
     campaign = load_campaign(str(path))
     contents = prepare_campaign(campaign)
@@ -250,6 +260,23 @@ def test_what_a_kill_before_the_first_run_leaves_is_gone_on_with(tmp_path):
             record.add(0, {"status": "passed"})
         with pytest.raises(InputError, match="go on with --resume"):
             CampaignRecord(folder, {"seed": 1}, 1, False)
+
+
+def test_another_s_first_row_is_seen_though_it_comes_after_the_first_look(tmp_path, monkeypatch):
+    """Between the look and the lock another process flies all of another campaign."""
+    locked = record_module._locked
+
+    def late(folder):
+        monkeypatch.setattr(record_module, "_locked", locked)
+        with CampaignRecord(folder, {"seed": 2}, 1, False) as record:
+            record.add(0, {"status": "passed"})
+        return locked(folder)
+
+    monkeypatch.setattr(record_module, "_locked", late)
+    with pytest.raises(InputError, match=r"other contents \(seed was 2, is 1\)"):
+        CampaignRecord(tmp_path / "out", {"seed": 1}, 1, False)
+    with CampaignRecord(tmp_path / "out", {"seed": 2}, 1, True) as record:  # the lock was let go
+        assert len(record) == 1
 
 
 @contextmanager
