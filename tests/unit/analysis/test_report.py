@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from quadsim.analysis.report import criteria, figures, inside, parts
+from quadsim.analysis.report import arrivals, criteria, figures, inside, parts
 from quadsim.analysis.report.figures import extremes
 from quadsim.analysis.report.flights import Flights
 from quadsim.analysis.report.page import figures_json, render, write_report
@@ -21,7 +21,7 @@ from quadsim.bag.log import read_log
 from quadsim.bag.reading import open_bag
 from quadsim.base.errors import InputError
 from quadsim.sim.criterion import Criterion, EventCriterion, SignalCriterion
-from quadsim.sim.log import Event
+from quadsim.sim.log import Arrivals, Event
 
 
 @pytest.fixture
@@ -32,6 +32,11 @@ def log(circle_bag):
 
 def line(figure, name, number=0):
     return [trace for trace in figure.data if trace.name == name and len(trace.x) > 1][number]
+
+
+def came(gaps_s=(), rate_hz=500.0) -> Arrivals:
+    gaps_ns = np.array(gaps_s, float).reshape(-1, 2) * 1e9
+    return Arrivals(1000, rate_hz, gaps_ns.astype(np.int64), 2, 3e-4, 2e-3)
 
 
 def test_the_path_holds_the_flight(log):
@@ -59,6 +64,19 @@ def test_the_path_in_space_has_one_scale_and_hangs_over_the_ground(log):
     curtain = next(trace for trace in figure.data if trace.type == "mesh3d")
     assert set(np.round(curtain.z, 6)) == {1.0, 3.0}
     assert max(curtain.i.max(), curtain.j.max(), curtain.k.max()) < len(curtain.x)
+
+
+def test_over_hills_the_height_over_ground_has_its_own_row(log):
+    flat = parts.height(Flights({"circle": replace(log, ground_m=np.ones(len(log.truth)))}))
+    assert "yaxis2" not in flat.layout
+    log.ground_m = np.linspace(0.0, 2.0, len(log.truth))
+    band = SignalCriterion("height_above_ground_m", limit=8.0, least=3.0)
+    flights = Flights({"circle": log}, {"circle": summarize(log, [band])})
+    figure = parts.height(flights)
+    (above,) = (t for t in figure.data if t.name == "true" and t.yaxis == "y2")
+    assert (above.y[0], above.y[-1]) == (pytest.approx(3.0), pytest.approx(1.0))
+    (box,) = (shape for shape in figure.layout.shapes if shape.name == "criterion")
+    assert (box.y0, box.y1, box.yref) == (3.0, 8.0, "y2")
 
 
 def test_the_errors_lie_in_their_rows_with_three_sigma(log):
@@ -149,6 +167,40 @@ def test_innovations_have_bounds_the_interval_of_their_nis_and_what_was_refused(
     # 400 draws: the share is binomial, five deviations are 5.4 %
     assert rows["GPS position"]["inside"] == pytest.approx(0.95, abs=0.054)
     assert rows["GPS position"]["refused"] == len(refused.y)
+
+
+def test_biases_lie_in_the_band_about_them(long_flight):
+    log = long_flight(4.0)
+    figure = inside.gyro_biases(Flights({"run": log}))
+    drawn_line, band = line(figure, "estimated", 2), line(figure, "3 σ stated", 2)
+    walk = np.degrees(log.inside["filtered"].gyro_bias_B[:, 2])
+    assert drawn_line.y.max() == pytest.approx(walk.max(), rel=1e-6)
+    assert np.nanmax(band.y) == pytest.approx(walk.max() + np.degrees(3e-3), rel=1e-6)
+    assert np.nanmin(band.y) == pytest.approx(walk.min() - np.degrees(3e-3), rel=1e-6)
+
+
+def test_gaps_break_the_band_of_a_topic(long_flight):
+    log = long_flight(2.0)
+    log.arrivals = {"imu": came([(0.5, 0.75), (1.0, 1.5)]), "once": came(rate_hz=None)}
+    figure = arrivals.arrivals(Flights({"run": log}))
+    band = line(figure, "messages")
+    nan = np.nan
+    expected = [0.0, 0.5, nan, 0.75, 1.0, nan, 1.5, log.duration_s]
+    np.testing.assert_allclose(band.x, expected, rtol=1e-6)
+    gap = line(figure, "gap")
+    np.testing.assert_allclose(gap.x, [0.625, 1.25])
+    assert gap.text[1] == "imu: 0.500 s without a message"
+    assert list(figure.layout.yaxis.ticktext) == ["imu"]
+
+
+def test_commands_stand_beside_the_speeds(long_flight):
+    log = long_flight(1.0)
+    figure = parts.motor_speeds(Flights({"run": log}))
+    np.testing.assert_allclose(line(figure, "commanded", 3).y, log.command_radps[:, 3], rtol=1e-6)
+    np.testing.assert_allclose(line(figure, "speed", 3).y, log.motor_speed_radps[:, 3], rtol=1e-6)
+    log.command_stamps_ns = log.command_stamps_ns[:0]
+    together = parts.motor_speeds(Flights({"run": log}))
+    assert {trace.yaxis for trace in together.data if len(trace.x) > 1} == {"y"}
 
 
 def test_criteria_are_drawn_over_the_signals_they_speak_of(log):

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import plotly.graph_objects as go
 import pytest
 from click.testing import CliRunner
@@ -164,6 +165,13 @@ def test_pictures_of_a_report_are_drawn_in_one_go(tmp_path, log):
         assert int.from_bytes(content[16:20], "big") == 1800
     # papers need a legend, and what is drawn is there to be searched
     assert "estimated" in (tmp_path / "pictures/path.svg").read_text(encoding="utf-8")
+
+
+@needs_browser
+def test_a_picture_without_a_point_is_drawn(tmp_path):
+    """As of a flight that never began."""
+    save_picture(go.Figure(go.Scatter(x=np.array([]))), tmp_path / "nothing.svg")
+    assert "<svg" in (tmp_path / "nothing.svg").read_text()
 
 
 def test_pictures_say_what_they_need(tmp_path, log, monkeypatch):

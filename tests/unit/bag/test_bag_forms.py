@@ -215,6 +215,14 @@ def test_older_distributions(tmp_path, rows, write_rows, version):
         assert bag.first("/quad/motor_speed").velocity.tolist() == [400.0, 410.0, 420.0, 430.0]
 
 
+def test_metadata_of_the_future_does_not_matter(circle_bag, circle_rows):
+    file = circle_bag / "metadata.yaml"
+    file.write_text(file.read_text().replace("version: 9", "version: 12"))
+    messages, notes = read(circle_bag)
+    assert same(messages, circle_rows)
+    assert notes == []
+
+
 def chunks_of(file: Path) -> list:
     with file.open("rb") as stream:
         return make_reader(stream).get_summary().chunk_indexes
@@ -339,6 +347,18 @@ def test_a_file_of_a_split_bag_that_is_nothing_is_left_out(circle_bag, circle_ro
     messages, notes = read(circle_bag)
     assert same(messages, circle_rows)
     assert any("circle_1.mcap: not an MCAP file: left out" in note for note in notes)
+
+
+def test_a_folder_called_like_a_file_is_none(circle_bag, circle_rows, tmp_path):
+    (circle_bag / "more.mcap").mkdir()
+    messages, notes = read(circle_bag)
+    assert same(messages, circle_rows)
+    assert notes == []
+    (circle_bag / "metadata.yaml").unlink()
+    assert same(read(circle_bag)[0], circle_rows)
+    (tmp_path / "bag" / "some.mcap").mkdir(parents=True)
+    with pytest.raises(InputError, match="not a bag"), open_bag(tmp_path / "bag"):
+        pass
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path, monkeypatch):

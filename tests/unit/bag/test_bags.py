@@ -82,6 +82,15 @@ def test_an_existing_folder_is_not_overwritten(circle_bag, circle_rows):
     assert len(read_back(circle_bag)) == len(circle_rows)
 
 
+def test_a_topic_keeps_its_type(tmp_path):
+    with BagWriter(tmp_path / "bag") as writer:
+        writer.add_topic("/a", "std_msgs/msg/Bool")
+        writer.add_topic("/a", "std_msgs/msg/Bool")
+        with pytest.raises(QuadsimError, match="/a has type std_msgs/msg/Bool"):
+            writer.add_topic("/a", "std_msgs/msg/String")
+        writer.add("/a", "std_msgs/msg/Bool", None, 1, b"\x00\x01\x00\x00\x01")
+
+
 def test_a_type_that_is_not_standard_is_kept_without_its_text(tmp_path):
     with BagWriter(tmp_path / "bag") as writer:
         writer.add("/a", "px4_msgs/msg/SensorCombined", None, 1, b"\x00\x01\x00\x00\x01")

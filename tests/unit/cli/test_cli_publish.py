@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import json
+import math
+import os
+import threading
+from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -15,8 +19,10 @@ from quadsim.cli.main import main
 pytest.importorskip("rclpy")
 
 from quadsim.base.errors import FlightError
+from quadsim.ros.graph.graph import NodeSpec
 from quadsim.ros.nodes.recorder import RecorderNode
-from quadsim.ros.runtime.runtime import PASSED
+from quadsim.ros.runtime import processes
+from quadsim.ros.runtime.runtime import FAILED, PASSED
 
 
 def run(*arguments):
@@ -91,3 +97,59 @@ def test_a_recorder_whose_disk_was_full_says_so_in_its_status(monkeypatch):
     node.when_destroyed(node._end)
     with pytest.raises(FlightError, match="bag: No space left on device"):
         node.destroy_node()
+
+
+class Process:
+    """A process that ends when it is told to, with a status."""
+
+    status = 0
+
+    def __init__(self, label, specs, domain):
+        self.label, self.specs = label, specs
+        self.sentinel, self._other = os.pipe()
+
+    @property
+    def failed(self):
+        return self.status > 0
+
+    def cause(self):
+        return f"ended with status {self.status}"
+
+    def close(self):
+        os.close(self.sentinel)
+        os.close(self._other)
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_record_that_is_not_complete_fails_the_replay(bag, tmp_path, monkeypatch, status):
+    monkeypatch.setattr(Process, "status", status)
+    monkeypatch.setattr(processes, "GraphProcess", Process)
+    monkeypatch.setattr(processes, "stop_all", lambda _: [])
+    with processes.child_nodes([NodeSpec("recorder", "/", {})], 0, threading.Event()) as failures:
+        assert not failures
+    assert len(failures) == status
+
+    late = SimpleNamespace(percentile_ms=lambda _: math.nan)
+    player = SimpleNamespace(
+        finished=True, pace=SimpleNamespace(lateness=late, rate=1.0), played_s=1.0, wall_s=1.0,
+        outputs=SimpleNamespace(counts={}, skipped={}),
+    )  # fmt: skip
+
+    @contextmanager
+    def around(*_):
+        yield failures
+
+    monkeypatch.setattr(processes, "child_nodes", around)
+    monkeypatch.setattr(processes, "maker", lambda _: lambda **_: player)
+    monkeypatch.setattr(processes, "prepare", lambda: None)
+    monkeypatch.setattr("quadsim.ros.graph.replay_graph._recorder", lambda *_: [])
+    monkeypatch.setattr(
+        "quadsim.ros.runtime.runtime.run", lambda makers, **_: makers[0](None) and PASSED
+    )
+    result = run(bag, "--publish", "--record", tmp_path / "new", "--domain", "99", "--json")
+    assert result.exit_code == (FAILED if status else PASSED), result.stderr
+    summary = json.loads(result.stdout)
+    assert summary["passed"] is not bool(status)
+    words = "node recorder ended with status 1: the bag is not complete"
+    assert summary["errors"] == ([words] if status else [])
+    assert (words in result.stderr) is bool(status)

@@ -126,6 +126,14 @@ def test_a_flight_is_refused(tmp_path):
     assert not (tmp_path / "x.yaml").exists()
 
 
+def test_a_push_is_refused(tmp_path):
+    force, rate = at_rest()
+    force[5000:5200, 0] += 1.0
+    result = fit_of(write_bag(tmp_path / "bag", force, rate, stamps()), tmp_path)
+    assert result.exit_code == 2
+    assert "moves: accel x is off by 1" in result.stderr
+
+
 def test_a_short_recording_is_refused(tmp_path):
     force, rate = at_rest()
     short = 2000

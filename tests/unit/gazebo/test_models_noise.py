@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pymap3d
@@ -10,16 +11,21 @@ import pytest
 
 from quadsim.gazebo.noise import (
     Noise,
+    barometer_noise,
+    echo_noise,
     field_noise,
     gnss_noise,
     imu_noise,
     wandering,
 )
 from quadsim.geometry.geodesy import Datum
+from quadsim.sensors.barometer import BarometerParams
 from quadsim.sensors.devices import load_device
 from quadsim.sensors.gnss import GnssParams
 from quadsim.sensors.imu import ImuParams
+from quadsim.sensors.lidar import LidarParams
 from quadsim.sensors.magnetometer import MagnetometerParams
+from quadsim.sensors.rangefinder import RangefinderParams
 
 
 def bias_variance(noise: Noise, rate_hz: float, time_s: float, start: float = 0.0) -> float:
@@ -129,3 +135,32 @@ def test_the_datasheets_accuracies_are_read_as_they_are_meant():
     metres = math.hypot(level.stddev, level.bias_stddev) / 360.0 * 40.0e6
     # the Earth's girth is 40 000 km to 0.2 %; at 47 degrees north and east differ: between both
     assert 2.123 * 1.0 < metres < 2.123 / math.cos(math.radians(47.4))
+
+
+def test_offsets_at_switch_on():
+    pressure = barometer_noise(
+        BarometerParams(noise_sigma_pa=0.9, turn_on_sigma_pa=50.0, bias_pa=-3.0)
+    )
+    assert (pressure.stddev, pressure.bias_stddev, pressure.bias_mean) == (0.9, 50.0, -3.0)
+    field = field_noise(MagnetometerParams(hard_iron_T=(1e-6, 0.0, -2e-6)))
+    assert [noise.bias_mean for noise in field] == [1e-6, 0.0, -2e-6]
+
+
+def test_ranges():
+    lidar = LidarParams(noise_sigma_m=0.03, step_m=0.002)
+    assert echo_noise(lidar).stddev == pytest.approx(math.hypot(0.03, 0.002 / math.sqrt(12.0)))
+    finder = RangefinderParams(noise_share=0.0025, range_max_m=8.0)
+    assert echo_noise(finder).stddev == pytest.approx(0.01)  # at 4 m
+
+
+def test_an_ideal_device_has_no_noise():
+    quiet = imu_noise(load_device("imu", "ideal_imu"))
+    for noise in (
+        *quiet["angular_velocity"],
+        *quiet["linear_acceleration"],
+        *field_noise(load_device("magnetometer", "ideal_magnetometer")),
+        barometer_noise(load_device("barometer", "ideal_barometer")),
+        *gnss_noise(load_device("gnss", "ideal_gnss"), Datum()).values(),
+    ):
+        assert replace(noise, precision=0.0) == Noise()
+        assert noise.content()["stddev"] == 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +20,8 @@ from quadsim.hil.guard.parameters import GuardParams
 from quadsim.hil.rehearsal.parameters import TroubleParams
 from quadsim.hil.rehearsal.rehearsal import load_rehearsal
 from quadsim.hil.rehearsal.stopping import StopWatch
-from quadsim.ros.graph.dds_rehearsal import options_for, stops_of
+from quadsim.ros.graph import dds_rehearsal as rehearsing
+from quadsim.ros.graph.dds_rehearsal import DdsRehearsal, FlightTime, options_for, stops_of
 from quadsim.ros.graph.graph_events import Report
 from quadsim.ros.graph.hil_graph import describe_hil
 from quadsim.ros.nodes.stand_in import stop_values
@@ -109,3 +111,23 @@ def test_every_stop_comes_back_from_the_stand_ins_report():
     ]  # fmt: skip
     assert [stop.stop_m for stop in found] == [2.0, 2.0]
     assert math.isnan(found[0].landing_s)
+
+
+def test_the_dead_man_button_is_let_go_by_the_time_flown_not_by_reports(tmp_path, monkeypatch):
+    """Reports come once a second; the trouble is from 2.3 s on."""
+    path = rehearsal_with("dead_man", tmp_path)
+    path.write_text(path.read_text().replace("at_s: 4.0", "at_s: 2.3"))
+    flight = DdsRehearsal(load_rehearsal(str(path)), [], 0, None)
+    said = []
+    operator = SimpleNamespace(flown=FlightTime(), hold=said.append)
+    for ms in range(0, 4000, 20):
+        now_s = 100.0 + 0.001 * ms
+        monkeypatch.setattr(
+            rehearsing, "time", SimpleNamespace(monotonic=lambda now_s=now_s: now_s)
+        )
+        if ms % 1000 == 0:  # it flies from 0.5 s on
+            values = {"flying": str(ms > 500).lower(), "t_s": str(max(0.001 * ms - 0.5, 0.0))}
+            operator.flown.take(Report(values=values), now_s)
+        flight._release(operator)
+    assert 0.02 * said.index(False) == pytest.approx(0.5 + 2.3, abs=0.03)
+    assert not any(said[said.index(False) :])

@@ -81,6 +81,20 @@ def found(name: str, seed: int, exact: bool = True) -> IdentifiedVehicle:
     return identify_vehicle(flight(name, seed)[0 if exact else 1], vehicle(name))
 
 
+def wide(params: VehicleParams) -> VehicleParams:
+    """The same vehicle with every figure that a flight tells off by a third or more."""
+    return replace(
+        params,
+        thrust_coefficient_N_s2=1.3 * params.thrust_coefficient_N_s2,
+        inertia_kg_m2=tuple(1.5 * moment for moment in params.inertia_kg_m2),
+        rotor_drag_N_s2=0.0,
+        body_drag_N_s_m=(1.0, 0.0, 0.5),
+        rolling_moment_N_s2=0.0,
+        time_constant_up_s=0.08,
+        time_constant_down_s=0.01,
+    )
+
+
 def truth_of(name: str) -> dict[str, float]:
     params = vehicle(name)
     return {
@@ -121,6 +135,18 @@ def test_intervals_hold_the_truth(exact):
         for figure in found(name, seed, exact).figures.values()
     ]
     assert sum(inside) >= stats.binom.ppf(1e-3, len(inside), 0.95), inside
+
+
+@pytest.mark.thorough
+@pytest.mark.many
+def test_the_search_does_not_need_to_begin_near():
+    """From a file whose figures are off by a third or more come the same figures."""
+    flown, _ = flight("x500", 1)
+    result = identify_vehicle(flown, wide(vehicle("x500")))
+    for name in FIGURES:
+        assert result.figures[name].value == pytest.approx(
+            found("x500", 1).figures[name].value, rel=2e-3
+        ), name
 
 
 # ---- what a recording is like ------------------------------------------------------------------
@@ -217,6 +243,18 @@ def test_a_vehicle_that_stays_on_the_ground_is_refused():
     still = replace(flown.odometry, p_W=np.zeros_like(flown.odometry.p_W))
     with pytest.raises(InputError, match="0 s of free flight"):
         identify_vehicle(replace(flown, odometry=still), vehicle("x500"))
+
+
+@pytest.mark.thorough
+@pytest.mark.many
+def test_without_commands_the_time_constants_are_kept():
+    flown, _ = flight("x500", 1)
+    params = vehicle("x500")
+    result = identify_vehicle(replace(flown, command=StampedValues.none(4)), params)
+    assert not result.passed
+    assert result.figures["time_constant_up"].origin == "kept"
+    assert result.figures["time_constant_up"].taken == params.time_constant_up_s
+    assert result.figures["thrust"].value == pytest.approx(truth_of("x500")["thrust"], rel=0.01)
 
 
 # ---- the command -------------------------------------------------------------------------------

@@ -24,6 +24,15 @@ def test_cpu_time_is_what_the_process_counts():
     assert share.cpu_cores == pytest.approx(share.cpu_s / (time.monotonic() - wall_s), rel=0.1)
 
 
+def test_who_has_ended_is_not_there():
+    with subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE) as child:
+        use = CpuUse({"child": child.pid, "me": os.getpid()})
+        assert set(use.shares()) == {"child", "me"}
+        child.communicate(b"\n")
+        assert set(use.shares()) == {"me"}
+    assert set(CpuUse({"child": child.pid}).shares()) == set()
+
+
 @pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="this system does not say")
 def test_two_on_one_processor_wait_for_it_half_of_the_time():
     """While both want it, what one did not use it has waited for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 from defusedxml import ElementTree
@@ -37,6 +38,14 @@ def test_what_somebody_has_chosen_stays(monkeypatch, name):
 
 def test_an_older_fast_dds_is_told_nothing_that_it_does_not_know(monkeypatch):
     assert OURS not in after({}, monkeypatch, "7.1.11")
+
+
+def test_an_rclpy_of_no_known_release_is_told_nothing(monkeypatch):
+    def version(_):
+        raise PackageNotFoundError
+
+    monkeypatch.setattr(dds_environment, "version", version)
+    assert dds_environment.release() == ()
 
 
 def test_logs_go_to_a_temporary_folder_where_the_home_cannot_be_written(monkeypatch, tmp_path):

@@ -9,7 +9,7 @@ pytest.importorskip("rclpy")
 
 from visualization_msgs.msg import Marker
 
-from quadsim.ros.messages.markers import world_markers
+from quadsim.ros.messages.markers import ARROW_S, arrow, passing, rays, words, world_markers
 from quadsim.world.scene.obstacles import Box, Cylinder, Mesh, Obstacle, Plane, Pose, Sphere
 from quadsim.world.scene.vehicle_track import VehicleTrack
 
@@ -42,6 +42,23 @@ def test_each_obstacle_is_shown_in_its_place_and_size():
         assert marker.header.frame_id == "map"
         assert marker.color.a > 0.0
     assert [triple(point) for point in markers[-1].points] == [tuple(p) for p in TRIANGLE[0]]
+
+
+def test_rays_go_from_the_lidar_to_each_hit_and_an_arrow_along_the_velocity():
+    hits_W = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    ends = [triple(point) for point in rays(np.array([0.0, 0.0, 2.0]), hits_W).points]
+    assert ends == [(0.0, 0.0, 2.0), (1.0, 2.0, 3.0), (0.0, 0.0, 2.0), (4.0, 5.0, 6.0)]
+    shown = arrow("wish", (1.0, 0.0, 0.0, 1.0), (1.0, 1.0, 1.0), (2.0, 0.0, -1.0))
+    tip = (1.0 + 2.0 * ARROW_S, 1.0, 1.0 - ARROW_S)
+    assert [triple(point) for point in shown.points] == [(1.0, 1.0, 1.0), tip]
+
+
+def test_what_moves_vanishes_when_nobody_says_it_any_longer():
+    """The world stays: its lifetime is 0, which is for ever."""
+    there = passing([words((0.0, 0.0, 1.0), "passing")]).markers
+    assert [marker.lifetime.sec + 1e-9 * marker.lifetime.nanosec for marker in there] == [1.0]
+    (stone,) = world_markers([Obstacle("it", Sphere(0.5), Pose((0.0, 0.0, 0.0)))]).markers
+    assert (stone.lifetime.sec, stone.lifetime.nanosec) == (0, 0)
 
 
 def test_another_vehicle_flies_on_for_a_while_and_then_stands():

@@ -61,3 +61,12 @@ def test_what_is_no_longer_answered_is_missed_and_forgotten_after_a_minute():
     # the last answer came 2 ms after the 49th question
     assert latency.silent_s(now_ns) == pytest.approx(299.0 - 0.002)
     assert latency.silent_s(now_ns + 2 * second_ns) == 0.0  # nobody asks
+
+
+def test_what_was_never_answered_is_silent_too():
+    latency = Latency()
+    assert latency.silent_s(10**9) == 0.0
+    for k in range(100):
+        latency.asked(k, 10**9 + k * 20_000_000)
+    assert latency.silent_s(10**9 + 99 * 20_000_000) == pytest.approx(0.02 * 99)
+    assert latency.missed == 0

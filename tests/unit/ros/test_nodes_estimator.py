@@ -10,8 +10,11 @@ import pytest
 
 pytest.importorskip("rclpy")
 
+from quadsim.base.parameters import leaves
+from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.ros.messages.cdr import MessageError
 from quadsim.ros.parts.estimator_health import ImuWatch, judge_estimate
+from quadsim.ros.parts.estimator_params import when_of_filter
 from quadsim.ros.parts.mocap_and_landed_input import Standing
 from quadsim.ros.runtime.frames import FrameCheck
 
@@ -61,6 +64,12 @@ def test_a_clock_that_is_not_that_of_the_stamps_is_named():
     ]
     assert not any(words[:20])
     assert words[-1].startswith("/clock and the IMU's stamps disagree for +1790000000 s")
+
+
+def test_a_clock_that_nobody_publishes_is_named():
+    watch = ImuWatch(0.5, simulated=True)
+    assert watch.look(SECOND_NS, 0, 0, 0) == ""
+    assert watch.look(3 * SECOND_NS, 0, 0, 0) == "/clock not heard for 2.0 s (use_sim_time is true)"
 
 
 class Log:
@@ -119,6 +128,14 @@ def test_standing_needs_somebody_who_says_so_and_a_still_imu():
     standing.tell(False)
     start_ns += SECOND_NS
     assert said((0.0, 0.0, 0.0), 1.0) == 0
+
+
+def test_what_may_change_in_flight_is_stated_of_each_parameter():
+    names = {leaf.name: when_of_filter(leaf.name) for leaf in leaves(EstimatorParams)}
+    assert names["noise.gyro_density"].startswith("may change in flight")
+    assert names["fusion.drag_per_s"].startswith("may change in flight")
+    assert "does not run" in names["mount.imu_position_B_m"]
+    assert "does not run" in names["gravity_mps2"]
 
 
 @pytest.mark.parametrize(

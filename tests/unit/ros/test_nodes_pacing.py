@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from quadsim.ros.runtime.latency import Latencies
 from quadsim.ros.runtime.pacing import MAX_LAG_NS, Forbearance, Lockstep, WallClock
 
 STEP = 2_000_000
@@ -57,6 +58,12 @@ def test_a_late_command_is_waited_for_and_a_silent_one_once():
     assert forbearance.waits_for(59 * STEP, 9_002)
 
 
+def test_a_strict_clock_waits_for_nobody():
+    forbearance = Forbearance(vehicles=1, max_age_ns=0, patience_ns=100)
+    forbearance.add(0, STEP)
+    assert not forbearance.waits_for(100 * STEP, 0)
+
+
 def test_a_step_takes_the_command_of_its_delay():
     lockstep = Lockstep(vehicles=1, delay_ns=STEP)
     assert not lockstep.started
@@ -92,3 +99,11 @@ def test_every_vehicle_is_waited_for():
     assert lockstep.missing(2 * STEP) == [1]
     lockstep.add(1, STEP, np.zeros(1))
     assert lockstep.missing(2 * STEP) == []
+
+
+def test_percentiles_are_of_the_last_ones():
+    latencies = Latencies(size=100)
+    assert np.isnan(latencies.percentile_ms(50.0))
+    for k in range(150):
+        latencies.add(1.0 if k < 50 else 0.002)
+    assert latencies.percentile_ms(99.0) == pytest.approx(2.0)

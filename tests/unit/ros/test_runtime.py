@@ -31,6 +31,11 @@ def test_events_are_taken_where_services_can_wait(monkeypatch, release, events):
     assert runtime.in_order_of_arrival() is events
 
 
+def test_an_rclpy_of_no_known_release_gets_the_common_executor(monkeypatch):
+    monkeypatch.setattr(runtime, "release", lambda: ())
+    assert not runtime.in_order_of_arrival()
+
+
 LOOKS = """
 import inspect, os
 from quadsim.ros.runtime import runtime, topics

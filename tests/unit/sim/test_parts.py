@@ -30,6 +30,26 @@ from quadsim.sim.swarm import Swarm
 G = 9.81
 
 
+class Constant:
+    """A wind."""
+
+    def __init__(self, v_W=(3.0, 1.0, 0.0)):
+        self.v_W = v_W
+
+    def velocity(self, time_s, p_W):
+        return self.v_W
+
+
+def test_a_constant_wind_is_the_worlds():
+    wind = {"environment.wind_W_mps": [3.0, 1.0, 0.0]}
+    ours = quadsim.Simulation("hover", seed=2, duration_s=6.0, changes=wind).run()
+    own = quadsim.Simulation("hover", seed=2, duration_s=6.0, parts={"wind": Constant}).run()
+    # the world's blows from the start, the own one from the first tick on
+    np.testing.assert_allclose(own.truth.p_W, ours.truth.p_W, atol=1e-3)
+    calm = quadsim.Simulation("hover", seed=2, duration_s=6.0).run()
+    assert np.abs(own.truth.p_W - calm.truth.p_W).max() > 0.02
+
+
 class Mirror:
     """Our filter as an own estimator: it gets messages one by one, from Python."""
 
@@ -113,6 +133,13 @@ def test_a_controller_holds_the_weight_and_flies_the_mission(controller, name):
     assert lift_N == pytest.approx(airframe.mass_kg * G, rel=1e-9)
     flight = quadsim.Simulation(name, seed=2, controller=controller).run()
     assert flight.passed, flight.summary["criteria"]
+
+
+def test_the_motors_stand_while_disarmed():
+    simulation = quadsim.Simulation("hover", controller=Geometric, start_mission=False)
+    simulation.step(1000)
+    assert simulation.setpoint.mode == "stop"
+    np.testing.assert_array_equal(simulation.rotor_speed_radps, 0.0)
 
 
 def test_a_sensor_has_its_noise_and_is_fused():

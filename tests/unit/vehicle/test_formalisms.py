@@ -319,6 +319,20 @@ def test_a_matrix_stays_a_rotation_for_a_minute():
     assert np.abs(R @ R.T - np.eye(3)).max() < 1e-12
 
 
+def test_the_constrained_norm_drifts_with_the_integrators_order_alone():
+    """Its second derivative is zero in the dynamics: what is left shrinks as step^4."""
+
+    def drift(step_s):
+        motion = {"w_B": (5.0, -3.0, 4.0), "rotors": (0.0,) * 4}
+        fleet = aloft("constraint", step_s=step_s, world=WEIGHTLESS, **motion)
+        fleet.step_to(4 * SECOND_NS)
+        return abs(np.linalg.norm(fleet._vehicles[0].x[Q : Q + 4]) - 1.0)
+
+    steps_s = [0.008, 0.004, 0.002]
+    slope = np.polyfit(np.log(steps_s), np.log([drift(step_s) for step_s in steps_s]), 1)[0]
+    assert 3.75 < slope < 5.25  # fourth order, or one better where the leading term cancels
+
+
 # ---- what cannot be ------------------------------------------------------------------------------
 
 

@@ -16,9 +16,12 @@ from quadsim.bag.reading import open_bag
 from quadsim.base.files import find
 from quadsim.base.parameters import load
 from quadsim.cli.main import main
-from quadsim.lab.identify.alignment import align_recorder
+from quadsim.lab.identify.alignment import Alignment, align_recorder
 from quadsim.lab.identify.flights import (
+    FlightsFit,
     cut_flight,
+    flights_summary,
+    residual_unknowns,
     vehicle_unknowns,
 )
 from quadsim.lab.identify.shooting import Fit, UnknownFigure, fit_figures, start_figures
@@ -103,6 +106,12 @@ def test_a_rotor_whose_sensor_skips_is_told(tmp_path):
     ]
 
 
+def test_no_bound_is_so_far_away_that_the_search_crawls():
+    for unknown in vehicle_unknowns(crazyflie(), GRAVITY):  # SciPy scales steps by the way to it
+        assert unknown.high == np.inf or unknown.high < 100.0 * unknown.size
+        assert unknown.low == -np.inf or unknown.low > -100.0 * unknown.size
+
+
 def test_moments_that_no_body_has_are_not_told():
     """The roll's would have to be larger than the sum of the others; what pushes it there ends."""
     roll, _, yaw = crazyflie().inertia_kg_m2
@@ -140,6 +149,25 @@ def test_a_figure_is_told_by_its_own_interval_and_named_on_its_bound():
         "rotor_drag_N_s2": (True, True),
         "rotor.hub_moment_N_s2": (True, False),
     }
+
+
+def test_a_figure_on_its_bound_is_said(flights):
+    alignment = Alignment(np.zeros(7), np.zeros(7))
+    unknown = UnknownFigure("rotor_drag_N_s2", 1e-6, 0.0)
+    fit = Fit(crazyflie(), (unknown,), np.array([0.0]), np.array([1e-8]), 8)
+    found = FlightsFit(fit, {}, crazyflie())
+    result = flights_summary(found, flights, alignment)
+    assert result["figures"][0]["origin"] == "bound"
+    assert (
+        "rotor_drag_N_s2 ended on its bound, 0: the flights may want it beyond" in result["notes"]
+    )
+
+
+def test_a_file_without_a_residual_has_room_for_one(flights):
+    """Its sixteen numbers are asked for of the file as it is, too, for the table."""
+    assert crazyflie().recorder.torque_residual == ()
+    unknowns = residual_unknowns(crazyflie(), GRAVITY)
+    assert start_figures(crazyflie(), unknowns).tolist() == [0.0] * 16
 
 
 @pytest.mark.parametrize(
