@@ -58,3 +58,11 @@ def test_commands_on_a_page_can_be_read(page):
         except click.exceptions.Exit:  # --help
             pass
     assert not wrong, "\n".join(wrong)
+
+
+def test_a_wrong_command_is_found():
+    (first, second) = commands("```sh\n./quadsim fly --bad 1 && quadsim nowhere  # why\n```\n")
+    with pytest.raises(click.ClickException):
+        parse(main, "quadsim", first)
+    with pytest.raises(AssertionError):
+        parse(main, "quadsim", second)

@@ -312,6 +312,22 @@ def test_gazebos_own_parser_reads_every_file(tmp_path):
     assert faults_of(files, MODELS) == {}
 
 
+@needs_parser
+def test_the_parser_finds_what_is_wrong(tmp_path):
+    """Two things of one name in a link, a body that cannot be, a joint to nothing."""
+    text = model_sdf(vehicle_of("x500"), load_suite("default"))
+    twice = tmp_path / "twice.sdf"
+    twice.write_text(text.replace('"body_visual"', '"body"'))
+    light = tmp_path / "light.sdf"
+    light.write_text(text.replace("<mass>2.05", "<mass>-2.05"))
+    torn = tmp_path / "torn.urdf"
+    text = robot_description(vehicle_of("x500"), load_suite("default"))
+    torn.write_text(text.replace('<child link="gps_link"', '<child link="nothing"'))
+    faults = faults_of([twice, light, torn], MODELS)
+    assert set(faults) == {twice, light, torn}
+    assert "Non-unique names" in faults[twice]
+
+
 # ---- writing -------------------------------------------------------------------------------------
 
 THINGS = (
