@@ -131,6 +131,17 @@ def test_what_is_pressed_befalls_the_vehicle(visit):
     visit(story)
 
 
+def test_the_faults_on_offer_fit_the_sensor(visit):
+    async def story(visitor):
+        sensor, fault = visitor.one("sensor"), visitor.one("fault")
+        assert "outage" in fault.options
+        sensor.set_value("imu")
+        assert "outage" not in fault.options
+        assert fault.value in fault.options
+
+    visit(story)
+
+
 def test_a_wrong_choice_is_told_in_one_line(visit):
     async def story(visitor):
         visitor.one("keys").set_value("vehicle.mass_kg=-1")
