@@ -1,7 +1,5 @@
 """Set-up of every test: the same examples each time, and a ROS graph of this run's own."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Only when what they hold has to change: their figures are then others too, and w
 change cannot tell a new flight from a new behaviour. See tests/golden/README.md.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from pathlib import Path

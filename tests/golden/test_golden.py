@@ -1,7 +1,5 @@
 """Flights recorded and of the closed loop keep their figures; see tests/golden/README.md."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import golden

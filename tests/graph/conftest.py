@@ -1,7 +1,5 @@
 """Real nodes on real DDS: each test has a domain of its own, and waits for conditions."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import select

@@ -3,8 +3,6 @@
 Nodes are real; their subscriptions are called by hand, in simulated time, so that nothing waits.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from contextlib import suppress

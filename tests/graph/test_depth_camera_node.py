@@ -1,7 +1,5 @@
 """The depth camera's node on real DDS: what it publishes of a known world."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

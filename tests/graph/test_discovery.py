@@ -1,7 +1,5 @@
 """Processes find each other at once, whenever they start."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

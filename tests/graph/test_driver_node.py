@@ -1,7 +1,5 @@
 """Node ``driver`` on DDS: sensors exchanged in flight, commands and services of a vehicle."""
 
-from __future__ import annotations
-
 import math
 import time
 from itertools import count

@@ -1,7 +1,5 @@
 """``quadsim fly``: whole flights over DDS, and every way in which one can end."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

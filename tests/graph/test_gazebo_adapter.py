@@ -1,7 +1,5 @@
 """gazebo_adapter at its border, on real DDS: time, what is refused, and what it says of Gazebo."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
 

@@ -6,8 +6,6 @@ autopilot and mixer are those of ``gazebo.launch.py`` and know nothing of it. Th
 ``actuator_msgs``; JointState, which has a velocity too, is in its place.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from copy import copy

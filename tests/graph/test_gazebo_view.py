@@ -1,7 +1,5 @@
 """gazebo_view on real DDS; Gazebo's services, whose packages the wheels lack, stand in."""
 
-from __future__ import annotations
-
 import os
 import sys
 from array import array

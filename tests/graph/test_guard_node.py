@@ -1,7 +1,5 @@
 """The node guard on real DDS, as a vehicle's driver, a planner, a lidar and a person see it."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import time

@@ -1,7 +1,5 @@
 """A joystick flies the autopilot; a keyboard is a joystick."""
 
-from __future__ import annotations
-
 import math
 import signal
 

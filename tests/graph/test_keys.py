@@ -1,7 +1,5 @@
 """Keys in a terminal: what they push, how long, and that the terminal is given back."""
 
-from __future__ import annotations
-
 import math
 import os
 import pty

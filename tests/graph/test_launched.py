@@ -4,8 +4,6 @@ launch itself is in no registry; what it does for a node (names as remappings, p
 file) is done here, so that each node is started as a user's machine would start it.
 """
 
-from __future__ import annotations
-
 import pytest
 import yaml
 from diagnostic_msgs.msg import DiagnosticStatus

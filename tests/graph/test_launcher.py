@@ -1,7 +1,5 @@
 """Nodes end with whoever launched them, and without a word when told so while they import."""
 
-from __future__ import annotations
-
 import os
 import select
 import signal

@@ -1,7 +1,5 @@
 """The lidar's node on real DDS: what it publishes of a known world, and in a flight."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import struct

@@ -1,7 +1,5 @@
 """Gains that change while the mixer runs, motor telemetry, and files that are read again."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

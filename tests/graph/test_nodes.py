@@ -1,7 +1,5 @@
 """Nodes by themselves: as ``ros2 run`` starts them, at the border, and by their services."""
 
-from __future__ import annotations
-
 import math
 import signal
 import time

@@ -1,7 +1,5 @@
 """Node planner on DDS: goals, poses and scans in, velocities, ways and states out."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A bag on DDS: order, stamps, time, what people ask, and a live estimator against the core."""
 
-from __future__ import annotations
-
 import threading
 from functools import partial
 

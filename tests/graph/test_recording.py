@@ -1,7 +1,5 @@
 """The recorder: its disk fills, and the flight goes on; on the ground it rests."""
 
-from __future__ import annotations
-
 import pytest
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import MagneticField

@@ -1,7 +1,5 @@
 """``quadsim rehearse --dds``: the graph of a real vehicle flies one that stands in for it."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

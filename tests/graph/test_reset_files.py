@@ -1,7 +1,5 @@
 """What the files say is read again on a reset: the next flight is another one."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import count, pairwise
 

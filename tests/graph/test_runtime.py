@@ -1,7 +1,5 @@
 """Nodes in one process: they end when they are told to, and say whom they do not hear."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Lidar and range finder on a real vehicle: they ride on its pose, and other vehicles are there."""
 
-from __future__ import annotations
-
 import math
 from itertools import count
 

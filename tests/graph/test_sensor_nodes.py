@@ -1,7 +1,5 @@
 """Sensor nodes on real DDS: latency by the truth's stamps, faults by service and by scenario."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

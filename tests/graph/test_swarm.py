@@ -1,7 +1,5 @@
 """The node swarm on real DDS, as fast as it goes, and ``quadsim fly`` with it."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 

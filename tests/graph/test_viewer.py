@@ -1,7 +1,5 @@
 """The live viewer on real DDS: it finds a vehicle by its topics and draws it."""
 
-from __future__ import annotations
-
 import threading
 import time
 from functools import partial

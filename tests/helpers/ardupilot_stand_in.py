@@ -4,8 +4,6 @@ By libraries/SITL/SIM_JSON.cpp and the message definitions. It ends with status 
 says what was wrong.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

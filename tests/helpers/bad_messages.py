@@ -1,7 +1,5 @@
 """Messages that nobody should send: a seeded mutator of any message of ROS."""
 
-from __future__ import annotations
-
 import copy
 import math
 import random

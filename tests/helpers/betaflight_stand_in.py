@@ -4,8 +4,6 @@ Constants and signs by src/platform/SIMULATOR/sitl.c (updateState, ENABLE_GAZEBO
 sitl_gyro.h, flight/mixer_init.c and flight/mixer.c. Strict; it computes one step per packet.
 """
 
-from __future__ import annotations
-
 import math
 import select
 import socket

@@ -1,7 +1,5 @@
 """Writers of PX4's ULog and ArduPilot's DataFlash logs, by the formats' definitions."""
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A tiny flight of our own in a Crazyflie's uSD log, for whatever reads recorded flights."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Prints the digest of each flight named: what a test runs as another processor would."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

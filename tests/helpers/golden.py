@@ -4,8 +4,6 @@ A line is a name and a value: a number to four digits, or words. A digest is com
 made with the same versions; RELATIVE leaves room for others, and none for a change of behaviour.
 """
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Heightmaps as the grey images that Gazebo reads."""
 
-from __future__ import annotations
-
 import numpy as np
 from PIL import Image
 

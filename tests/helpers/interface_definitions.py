@@ -3,8 +3,6 @@
 Fields cannot be others than the definition's; constants are of the class.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Jobs whose process dies or hangs: here, where the processes of a batch find them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

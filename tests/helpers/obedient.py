@@ -1,7 +1,5 @@
 """A vehicle that does what the flight manager wants, and an estimate that can be spoiled."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from quadsim.base.records import (

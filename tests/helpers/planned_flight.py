@@ -1,7 +1,5 @@
 """A point mass that obeys the planner, and a level lidar in closed form."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 

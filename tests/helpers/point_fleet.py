@@ -1,7 +1,5 @@
 """Several vehicles as their guards' guarantee assumes them, each towards its goal."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import deque

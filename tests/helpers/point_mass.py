@@ -1,7 +1,5 @@
 """A vehicle as the guard's guarantee assumes it, among pillars that a planar lidar sees."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Callable

@@ -4,8 +4,6 @@ It is given sensors alone, so it has an estimator: gyroscopes, corrected by acce
 and fixes. Strict: by the fields, units and enumerations of MAVLink's definition (common.xml).
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

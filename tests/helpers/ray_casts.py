@@ -1,7 +1,5 @@
 """Many rays at once, each cast by itself."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from quadsim.world.scene.scene import cast_ray

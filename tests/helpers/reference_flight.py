@@ -1,7 +1,5 @@
 """The motion of a vehicle by an adaptive integrator, which fixed steps are measured against."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

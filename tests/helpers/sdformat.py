@@ -4,8 +4,6 @@ Its package has no command in Debian, but the library has the one that ``gz sdf 
 ``QUADSIM_SDFORMAT`` names a library elsewhere, as ``.ci/sdformat`` prints it.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What tests of the sensors share: a truth, what is published of it, and bounds of chance."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import stats
 

@@ -4,8 +4,6 @@ It shares nothing with quadsim: what flies by it shows that signs, axes, units a
 the motors agree with what the protocols say.
 """
 
-from __future__ import annotations
-
 import math
 import os
 

@@ -1,7 +1,5 @@
 """Time limits of tests, in which the time that kernels take to compile does not count."""
 
-from __future__ import annotations
-
 import faulthandler
 import signal
 from collections.abc import Iterator

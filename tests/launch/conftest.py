@@ -1,7 +1,5 @@
 """Launch files without the launch packages."""
 
-from __future__ import annotations
-
 import tempfile
 from functools import partial
 

@@ -1,7 +1,5 @@
 """hil.launch.py against stand-ins of the launch packages, which the wheels lack."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

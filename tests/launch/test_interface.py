@@ -1,7 +1,5 @@
 """The arguments of the launch files, as users know them: none is lost, and none means another."""
 
-from __future__ import annotations
-
 import pytest
 from launch_stand_ins import actions, declared, plain
 

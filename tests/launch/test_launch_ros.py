@@ -4,8 +4,6 @@ Nothing is started: launch_ros writes each node's parameters into a file, as for
 (``Node._perform_substitutions``), and that file is compared with the description.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterator
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """What turns a described graph into launch actions."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

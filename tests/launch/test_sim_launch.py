@@ -1,7 +1,5 @@
 """sim.launch.py against stand-ins of the launch packages, which the wheels lack."""
 
-from __future__ import annotations
-
 import pytest
 
 from quadsim.base.errors import InputError

@@ -1,7 +1,5 @@
 """swarm.launch.py against stand-ins of the launch packages, which the wheels lack."""
 
-from __future__ import annotations
-
 import pytest
 from launch_stand_ins import actions, declared, plain
 

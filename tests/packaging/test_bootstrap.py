@@ -4,8 +4,6 @@ A small shell script plays Python, so that no test installs anything: it writes 
 called, makes a .venv of the right shape, and fails or waits where a test tells it to.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

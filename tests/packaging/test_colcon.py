@@ -1,7 +1,5 @@
 """The package as a ROS user gets it: built by colcon into a scratch workspace."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """docker/: what the images are made of exists, is complete, and starts commands that exist."""
 
-from __future__ import annotations
-
 import fnmatch
 import importlib.util
 import re

@@ -1,7 +1,5 @@
 """Imports go one way, and the contracts that say so would notice if they did not."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The wheel as pip lays it out: it flies from an empty folder, far from any checkout."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

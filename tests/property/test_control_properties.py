@@ -1,7 +1,5 @@
 """What control promises for every state, command and breakage."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Properties of the estimator that hold for any motion and any measurements."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

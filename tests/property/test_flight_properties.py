@@ -1,7 +1,5 @@
 """What the flight manager promises for every sequence of requests, estimates, batteries, ranges."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What the guard promises for every vehicle that its assumptions allow, and for every wish."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the mixer promises for every airframe and every wrench."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

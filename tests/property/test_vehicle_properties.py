@@ -1,7 +1,5 @@
 """Symmetries of the vehicle: turning the world, or the sign of the quaternion, changes nothing."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ Prints every finding, rates of each class with their interval, and the smallest 
 kind of finding shrinks to; with ``--output`` these are files for ``quadsim sim --scenario``.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Shrinks a scenario: drops one factor after another while what was found in it stays."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy

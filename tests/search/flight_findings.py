@@ -5,8 +5,6 @@ a break in which the estimator's status is ``running``; it is *material* while i
 size that matters to a flight.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

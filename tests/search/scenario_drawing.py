@@ -4,8 +4,6 @@ A drawn scenario is the content of a scenario file. What is drawn is flyable: th
 the vehicle can hold, the suite one with which the filter flies, and the autopilot that for them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from copy import deepcopy

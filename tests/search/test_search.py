@@ -1,7 +1,5 @@
 """The search finds what is there, says nothing of what is not, and shrinks to what matters."""
 
-from __future__ import annotations
-
 import finding_shrinking
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """A flight with known errors, as a bag: messages are made by rosbags, not by what is tested."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Criteria on signals, against flights made by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Absolute and relative errors of three bags against evo's, from the TUM files of a replay."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The first picture of the README shows the flight that ``quadsim sim`` flies."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import make_pictures

@@ -1,7 +1,5 @@
 """Metrics against closed forms; attitude against scipy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation, Slerp

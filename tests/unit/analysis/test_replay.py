@@ -1,7 +1,5 @@
 """``quadsim replay`` beyond one bag: truths, what an estimator believed, arrivals, files, runs."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Scores of a replay against closed forms, scipy and printed tables."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar

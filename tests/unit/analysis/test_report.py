@@ -1,7 +1,5 @@
 """Figures hold the flight's numbers; the page is whole, small, and needs no network."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """The report in a real browser: every plot drawn, legends and zoom linked, wide and narrow."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

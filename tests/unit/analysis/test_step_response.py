@@ -1,7 +1,5 @@
 """Figures of step responses against the closed forms of first- and second-order systems."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Strips of a depth camera's frames in the report: pixels against the images in the bag."""
 
-from __future__ import annotations
-
 from base64 import b64decode
 
 import numpy as np

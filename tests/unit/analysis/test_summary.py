@@ -1,7 +1,5 @@
 """The summary: its keys, its criteria, and JSON that every reader takes."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

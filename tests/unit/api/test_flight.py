@@ -1,7 +1,5 @@
 """A flight of a bag: its errors, and any of its topics as columns."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every form that rosbag2 gives a bag, and what damage leaves of it, against the plain bag."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A bag read as a flight, and as a stream of measurements."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

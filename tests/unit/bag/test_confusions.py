@@ -1,7 +1,5 @@
 """Units and axes that a bag is in: each confusion of a flight is named with its key, and mended."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation

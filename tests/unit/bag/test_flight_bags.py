@@ -1,7 +1,5 @@
 """Bags of the closed loop: what is in them, what a replay gives, and the run made again."""
 
-from __future__ import annotations
-
 import json
 import struct
 from dataclasses import fields, replace

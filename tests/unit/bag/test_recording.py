@@ -1,7 +1,5 @@
 """Bags in several files, compressed, thinned, and on a disk that takes no more."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Bags of ROS 1: messages of ROS 2 with the same numbers, custom types, and damage."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from rosbags.rosbag1 import Writer

@@ -1,7 +1,5 @@
 """A flight has the same bits whatever the processor can do, and nothing brings the old way back."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

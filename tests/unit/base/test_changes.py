@@ -1,7 +1,5 @@
 """Keys that are set otherwise than files say: of scenarios, and of the files they name."""
 
-from __future__ import annotations
-
 import pytest
 
 from quadsim.base.changes import changes_by_file, parse_changes, set_keys

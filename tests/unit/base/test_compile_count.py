@@ -1,7 +1,5 @@
 """Who compiles for long says so, with a count."""
 
-from __future__ import annotations
-
 import numba
 
 from quadsim.base.compile_count import (

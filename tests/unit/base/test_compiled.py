@@ -1,7 +1,5 @@
 """Kernels that Python runs have the bits of the compiled ones."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Elementary functions against numpy's extended precision, a thousand times finer."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """What an extra brings is named in one line where it lacks."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

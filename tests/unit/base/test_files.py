@@ -1,7 +1,5 @@
 """Configuration files are found by name: shipped ones, those of the working folder, the user's."""
 
-from __future__ import annotations
-
 import pytest
 
 from quadsim.base.errors import InputError

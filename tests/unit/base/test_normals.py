@@ -1,7 +1,5 @@
 """Normal numbers are numpy's, but for the last bit of those in the tail."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

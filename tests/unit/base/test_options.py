@@ -1,7 +1,5 @@
 """One declaration of an option gives launch arguments and a click command."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar

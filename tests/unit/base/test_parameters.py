@@ -1,7 +1,5 @@
 """Parameters: what is accepted, what is refused and in which words."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, field
 from datetime import date

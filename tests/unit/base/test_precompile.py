@@ -1,7 +1,5 @@
 """The cache of the kernels: what is old goes; what is used, or the user's own, stays."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

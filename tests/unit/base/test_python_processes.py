@@ -1,7 +1,5 @@
 """Python processes of ours in a folder whose modules have the names of the standard library's."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Records declared as classes: their structured types."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Generic, TypeVar
 

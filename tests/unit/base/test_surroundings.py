@@ -1,7 +1,5 @@
 """Packages whose version does not fit, as on Ubuntu 24.04."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

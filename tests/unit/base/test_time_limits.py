@@ -1,7 +1,5 @@
 """What counts in the time limit of a test: all but compiling."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

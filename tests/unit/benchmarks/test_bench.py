@@ -1,7 +1,5 @@
 """Figures of `quadsim bench`: statistics, targets, choice, and what becomes of a broken one."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys

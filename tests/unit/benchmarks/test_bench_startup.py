@@ -1,7 +1,5 @@
 """Start-up as ``quadsim bench`` measures it: whole commands, and their flight."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

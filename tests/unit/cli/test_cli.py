@@ -1,7 +1,5 @@
 """The command: overview, usage, errors as one line, exit status, and what stays on stdout."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """``quadsim replay --publish`` without a graph: its options, and a record that is not complete."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """The command ``sensors``: checks, fits, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every ``quadsim`` command in README and documents has a name and options that exist."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Kernels that a flight needs are compiled before it, once, and that is said."""
 
-from __future__ import annotations
-
 import pytest
 
 from quadsim import precompile

@@ -1,7 +1,5 @@
 """docs/reference.md is what the declarations say."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

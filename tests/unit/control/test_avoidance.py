@@ -1,7 +1,5 @@
 """The law and the certificate of the guard, against scipy and against sampled flights."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

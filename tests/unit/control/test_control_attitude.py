@@ -1,7 +1,5 @@
 """The attitude and rate loops: directions, reduced attitude, limits, idle and stop."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

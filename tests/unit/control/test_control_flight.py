@@ -1,7 +1,5 @@
 """The loops closed around a rigid body written here with numpy and scipy alone."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The parts of PID loops against their closed forms."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

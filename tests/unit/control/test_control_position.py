@@ -1,7 +1,5 @@
 """The position and velocity loops: directions, limits, modes, and what is never passed on."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The inner loop under its watchdog: what it does when inputs stay away or are broken."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Joysticks through their mappings: what counts, what does not, and what is refused."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

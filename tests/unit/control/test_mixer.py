@@ -1,7 +1,5 @@
 """The mixer and the airframe against hand-made cases."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A rotor that is lost: found, flown without, and landed; hovers that are made hard."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

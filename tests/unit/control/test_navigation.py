@@ -1,7 +1,5 @@
 """The thesis's ways to navigate: the control laws, and flights of its helicopter."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Vehicles that give way to each other, as points that move as they are told."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

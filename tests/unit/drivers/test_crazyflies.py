@@ -1,7 +1,5 @@
 """crazyflies.yaml of Crazyswarm2 (IMRCLab/crazyswarm2 at f6154e2, shortened)."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 

@@ -1,7 +1,5 @@
 """The driver file of the tutorial on bags is one."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which parts of a graph are simulated, which a driver gives, and what goes out to a vehicle."""
 
-from __future__ import annotations
-
 import math
 import re
 import sys

@@ -1,7 +1,5 @@
 """Bags of other drivers: their names, types, axes and units become ours."""
 
-from __future__ import annotations
-
 import math
 import re
 import sqlite3

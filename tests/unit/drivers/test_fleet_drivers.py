@@ -1,7 +1,5 @@
 """What of drivers is one vehicle's where there are several, and setpoints on their way out."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from unittest.mock import MagicMock

@@ -1,7 +1,5 @@
 """What is lent to a real vehicle, in its software's own types: signs, axes, stamps."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

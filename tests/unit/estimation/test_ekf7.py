@@ -1,7 +1,5 @@
 """The FCND project's filter against its equations in plain matrices, and against a flight."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

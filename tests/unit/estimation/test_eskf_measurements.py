@@ -1,7 +1,5 @@
 """Updates of the error-state filter: rows by finite differences, dense algebra, signs, gates."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Prediction of the error-state filter against finite differences, dense algebra and scipy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Start of the filter: standing and in flight, from synthetic windows with known answers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Swapped, mirrored and turned axes are found and named, and sound ones never are."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

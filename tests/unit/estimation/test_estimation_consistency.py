@@ -4,8 +4,6 @@ All noise is white and of the variance that the messages state, and the biases a
 filter's own start, so errors squared over covariance are chi-square distributed.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

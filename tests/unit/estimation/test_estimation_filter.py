@@ -1,7 +1,5 @@
 """The estimator's border: order, gaps, bad messages; its outputs moved from IMU to base_link."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """GNSS lost for half a minute: what the filter claims meanwhile, its return, and theory."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

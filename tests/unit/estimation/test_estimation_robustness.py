@@ -3,8 +3,6 @@
 A recorded flight of the default set's devices, replayed as it was and with its messages maltreated.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """A field that is not as the model says: what the filter states of its tilt and heading."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A heading by two antennas: the start without a compass, late and wrong ones, a map of its own."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The linear GPS/INS filter: the thesis' observer condition, and a Kalman filter by matrices."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The ground learned from a range finder, against planes, steps and statistics."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """``odom``: the filter's motion without its corrections."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Odometry in a frame of its own: matched flights without GNSS, jumps, silences, foreign frames."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Flow without GNSS and compass: the start, what is known and what is not, and a real flight."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

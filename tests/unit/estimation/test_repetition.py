@@ -1,7 +1,5 @@
 """A sensor that repeats one value to the bit does not measure; one that repeats by right does."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation

@@ -1,7 +1,5 @@
 """Estimators that take messages in blocks: their innovations, whatever the order of arrival."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Errors of an accelerometer's scale and axes, which are no states: what they leave unsure."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation

@@ -1,7 +1,5 @@
 """The fixed-interval smoother on matched flights over seeds, and in replay."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 from pathlib import Path as FilePath

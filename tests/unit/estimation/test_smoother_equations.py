@@ -1,7 +1,5 @@
 """Steps of the smoother against their definition, and the whole against dense least squares."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, NamedTuple
 

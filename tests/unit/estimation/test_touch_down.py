@@ -1,7 +1,5 @@
 """The estimate through a touch-down that ends in one step of the physics, as Gazebo's does."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The lecture's point mass on a rope against closed forms and a pendulum by scipy."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Spectra against closed forms: white noise, sines, aliases."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

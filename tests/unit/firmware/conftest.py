@@ -1,7 +1,5 @@
 """Stand-ins for firmware as executables, and the loops that they fly."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import shlex

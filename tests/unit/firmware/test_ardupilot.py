@@ -1,7 +1,5 @@
 """ArduPilot: the line of JSON, flights of a strict stand-in, and what goes wrong."""
 
-from __future__ import annotations
-
 import errno
 import json
 import math

@@ -1,7 +1,5 @@
 """Axes, units and rotor numbers, against transforms3d and first principles."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Betaflight: signs derived from its sources' constants and our vehicle's torques; a flight."""
 
-from __future__ import annotations
-
 import math
 
 import betaflight_stand_in as sitl

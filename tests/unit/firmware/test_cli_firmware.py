@@ -1,7 +1,5 @@
 """``quadsim firmware``: a summary, and one line where something cannot be."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

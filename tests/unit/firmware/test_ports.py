@@ -1,7 +1,5 @@
 """Who is believed on the ports of a firmware: its own process, or the first that fits."""
 
-from __future__ import annotations
-
 import math
 import socket
 import sys

@@ -1,7 +1,5 @@
 """PX4: fields against MAVLink's own definition, a flight of a strict stand-in, faults."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

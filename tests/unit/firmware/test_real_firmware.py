@@ -1,7 +1,5 @@
 """The real thing, where ``QUADSIM_ARDUPILOT`` or ``QUADSIM_BETAFLIGHT`` names its executable."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Flow, range and odometry to firmware: encoded by us, decoded by pymavlink, in closed form."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Gazebo's messages against hand-built ones and ROS's own serialisation."""
 
-from __future__ import annotations
-
 import math
 from array import array
 from types import SimpleNamespace

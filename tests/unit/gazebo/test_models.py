@@ -1,7 +1,5 @@
 """Vehicles as SDF and URDF: read back by other means, they have the figures of our files."""
 
-from __future__ import annotations
-
 import math
 import xml.etree.ElementTree as ET
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Worlds for Gazebo: what it shows is what our rays hit; its own parser reads what we write."""
 
-from __future__ import annotations
-
 import math
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator

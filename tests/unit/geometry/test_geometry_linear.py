@@ -1,7 +1,5 @@
 """Small linear algebra against LAPACK."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

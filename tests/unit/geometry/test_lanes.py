@@ -1,7 +1,5 @@
 """Blocks of a matrix, three rows of four at a time."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from quadsim.geometry.lanes import (

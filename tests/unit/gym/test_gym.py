@@ -1,7 +1,5 @@
 """Environments to learn in: their interfaces, their worlds, and that they are the closed loop."""
 
-from __future__ import annotations
-
 import gc
 
 import numpy as np

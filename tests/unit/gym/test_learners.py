@@ -1,7 +1,5 @@
 """Learners of others run unchanged: stable-baselines3, and loops in the manner of CleanRL."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

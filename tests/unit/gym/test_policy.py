@@ -1,7 +1,5 @@
 """Trained policies in flights: as controllers and planners, and what refuses them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

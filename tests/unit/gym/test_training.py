@@ -1,7 +1,5 @@
 """Learning: slopes by differences, that it learns, goes on, exports, and flies what it learned."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

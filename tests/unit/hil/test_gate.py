@@ -1,7 +1,5 @@
 """The gate before a vehicle: what it refuses, and what it does then."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """How near commands lead to what moves, against closest approaches in closed form."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Frames that do not agree: headings before a flight, and motion beside commands in it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 

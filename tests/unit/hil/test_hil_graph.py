@@ -1,7 +1,5 @@
 """The graph of a real vehicle among virtual obstacles, in its four structures."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

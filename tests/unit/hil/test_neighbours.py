@@ -1,7 +1,5 @@
 """Vehicles with guards of their own: closed forms, properties, and flights that they decide."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace

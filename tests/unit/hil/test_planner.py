@@ -1,7 +1,5 @@
 """The planner flies a point mass that obeys with a lag, seen by a lidar in closed form."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys

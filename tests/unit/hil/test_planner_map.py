@@ -1,7 +1,5 @@
 """The planner's map, against rays sampled densely and distances by brute force."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

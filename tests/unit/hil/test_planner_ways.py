@@ -1,7 +1,5 @@
 """Search and speeds along ways, against octile distances, relaxation and the law of braking."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Rehearsals: what the judge sees, what a flight comes to, and files that are refused."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Link and motion capture of a rehearsal against the distributions that they are to have."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What ``quadsim rehearse --dds`` makes of a rehearsal, and what it refuses."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from types import SimpleNamespace

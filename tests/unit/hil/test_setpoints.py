@@ -1,7 +1,5 @@
 """Places, attitudes and rates behind the guard: what passes, and who flies when it may not."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

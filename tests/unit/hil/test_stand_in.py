@@ -1,7 +1,5 @@
 """The vehicle that stands in for a real one: held by motion capture, flown by velocities."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Allan deviations against their definition, IEEE Std 952's formulas and noise of known figures."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Many jobs in processes: order, errors, ends."""
 
-from __future__ import annotations
-
 import math
 import os
 import signal

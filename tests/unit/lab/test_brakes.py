@@ -4,8 +4,6 @@ The vehicles here are closed forms: after a delay the speed falls on a straight 
 exponential one.
 """
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Campaigns that fly: the same table however they are flown, interrupted or broken."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

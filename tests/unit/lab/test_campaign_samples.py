@@ -1,7 +1,5 @@
 """What a campaign draws, and what its table is turned into: against closed forms and scipy."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

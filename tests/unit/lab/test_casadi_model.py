@@ -1,7 +1,5 @@
 """The smooth model is the vehicle's, and its slopes are those of differences."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

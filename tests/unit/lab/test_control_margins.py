@@ -1,7 +1,5 @@
 """The loops' stability margins, by their linear models; the figures of docs/control.md."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

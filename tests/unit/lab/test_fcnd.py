@@ -1,7 +1,5 @@
 """The FCND scenarios 06 to 11 over a few seeds, and what must fail them."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

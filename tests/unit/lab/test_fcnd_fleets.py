@@ -1,7 +1,5 @@
 """X_MonteCarlo and X_TestManyQuads: what varies, what the controller believes, and what flies."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """``quadsim identify``: figures of flown vehicles come back, and their intervals hold them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """What identification is made of: windows, motors, intervals, terms, messages of joints."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

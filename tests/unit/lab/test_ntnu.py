@@ -1,7 +1,5 @@
 """The thesis's experiments: filter and attitude in the loop, retries, the table's form."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

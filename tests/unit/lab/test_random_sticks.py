@@ -1,7 +1,5 @@
 """A pilot who knows nothing flies 2 m above hills by assisted control, and does not crash."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What physics allows on three rotors, against closed forms."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

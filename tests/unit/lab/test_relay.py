@@ -1,7 +1,5 @@
 """Relay experiments against closed forms, and against the linear model of the loops."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The bench: it finds every figure of devices that are as specified, and every one that is not."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Intervals hold the truth as often as they should; counts are found; nothing is invented."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

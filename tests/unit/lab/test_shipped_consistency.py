@@ -5,8 +5,6 @@ over n flights of the mean normalised square is at most as spread as chi-square 
 freedom.
 """
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """``quadsim tune``: rules, the search, the file, and one short tune in the closed loop."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Vehicle files of other programs: against sums over point masses, closed forms and flights."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

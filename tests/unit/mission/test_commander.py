@@ -1,7 +1,5 @@
 """A Crazyflie's commands: polynomials against numpy's, priorities and timeouts of the firmware."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Criteria on events, figures of a landing, and commands of a scenario."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

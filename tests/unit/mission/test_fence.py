@@ -1,7 +1,5 @@
 """The fence against sampled borders and angles, and what is refused by it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import pairwise

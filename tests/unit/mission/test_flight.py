@@ -1,7 +1,5 @@
 """The flight state machine with a vehicle that does what it is told."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the flight does when something is lost, wrong, too low or too late."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Hold without fixes, distrusted estimates, low batteries, recovery."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Places of several vehicles, and what each of them flies."""
 
-from __future__ import annotations
-
 import math
 from itertools import permutations
 

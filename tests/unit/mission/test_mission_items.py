@@ -1,7 +1,5 @@
 """Missions as files give them, and what is refused."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Timed points smoothed over a window, against the convolution done by numerical integration."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

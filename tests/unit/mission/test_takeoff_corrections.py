@@ -1,7 +1,5 @@
 """A take-off whose estimate is corrected on the way goes on from there."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from obedient import MISSION, Rig

@@ -1,7 +1,5 @@
 """Trajectories against scipy, closed forms, the calculus of variations, and their limits."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Legs against their closed forms, finite differences and the limits they promise."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

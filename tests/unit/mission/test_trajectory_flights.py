@@ -1,7 +1,5 @@
 """Trajectories flown: by the flight manager with a vehicle that obeys, and in the closed loop."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

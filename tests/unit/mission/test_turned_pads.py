@@ -1,7 +1,5 @@
 """A pad of steel turns the magnetic field at take-off: the heading is found in flight."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

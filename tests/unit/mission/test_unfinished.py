@@ -1,7 +1,5 @@
 """A flight that does not arm or does not end says why, whatever the reason."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from obedient import Rig

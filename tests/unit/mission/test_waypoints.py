@@ -1,7 +1,5 @@
 """Waypoints, loops, the way home, hovering where it was told, heights above ground."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

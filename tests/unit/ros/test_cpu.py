@@ -1,7 +1,5 @@
 """CPU time of processes: against what the process itself counts."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

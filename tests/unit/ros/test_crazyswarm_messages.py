@@ -1,7 +1,5 @@
 """Crazyswarm2's requests and setpoints, by its definitions (IMRCLab/crazyswarm2 at f6154e2)."""
 
-from __future__ import annotations
-
 import math
 import sys
 from types import SimpleNamespace

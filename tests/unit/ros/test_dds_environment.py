@@ -1,7 +1,5 @@
 """What DDS is told, and what somebody has chosen stays."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from importlib.metadata import PackageNotFoundError

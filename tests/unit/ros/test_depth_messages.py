@@ -1,7 +1,5 @@
 """Depth images as messages, through ROS's own serialisation, and back into points of the world."""
 
-from __future__ import annotations
-
 import math
 from array import array
 from types import SimpleNamespace

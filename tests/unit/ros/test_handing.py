@@ -1,7 +1,5 @@
 """Messages handed over within a process: their order, who waits, and what goes out on DDS."""
 
-from __future__ import annotations
-
 import time
 from types import SimpleNamespace
 

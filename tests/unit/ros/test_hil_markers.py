@@ -1,7 +1,5 @@
 """Markers of a flight among virtual obstacles, and other vehicles between their messages."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

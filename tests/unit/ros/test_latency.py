@@ -1,7 +1,5 @@
 """Times from messages to their answers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """How late messages come, by their stamps and the clock."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What the mixer takes of an IMU while no odometry comes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

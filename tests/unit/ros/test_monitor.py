@@ -1,7 +1,5 @@
 """What the monitor says of a flight in which something has fallen silent."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

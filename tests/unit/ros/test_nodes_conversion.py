@@ -1,7 +1,5 @@
 """Conversion at the message border, against hand-built messages and ROS's own serialisation."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

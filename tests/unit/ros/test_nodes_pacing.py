@@ -1,7 +1,5 @@
 """When physics may go on: hand-made sequences of times and commands."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Other vehicles by what was last heard of them: where they are, and for how long that is known."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("rclpy")

@@ -1,7 +1,5 @@
 """Ranges of parameters as ROS tools show them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

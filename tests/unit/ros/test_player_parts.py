@@ -1,7 +1,5 @@
 """Parts of the player without a graph: its time, what goes wrong in its thread, its end."""
 
-from __future__ import annotations
-
 import threading
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Poses as guard, planner and monitor take them: by stamps that rise."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """Processes of a graph: which of them let others finish."""
 
-from __future__ import annotations
-
 import math
 import os
 

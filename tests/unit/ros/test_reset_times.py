@@ -1,7 +1,5 @@
 """Which resets count: none of the future, none that states no time."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

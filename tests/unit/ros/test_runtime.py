@@ -1,7 +1,5 @@
 """Which executor nodes run on, by the release of rclpy, and how their processes end."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

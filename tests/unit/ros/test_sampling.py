@@ -1,7 +1,5 @@
 """Truths that a sensor needs: fed with these alone it gives what it gives with all of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

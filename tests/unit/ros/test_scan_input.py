@@ -1,7 +1,5 @@
 """Scans as messages, back into points of the world: they lie on what the rays met."""
 
-from __future__ import annotations
-
 import math
 from array import array
 from dataclasses import replace

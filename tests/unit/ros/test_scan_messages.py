@@ -1,7 +1,5 @@
 """LaserScan and PointCloud2 as their definitions say, through ROS's own serialisation."""
 
-from __future__ import annotations
-
 import math
 import struct
 

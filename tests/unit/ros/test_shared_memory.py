@@ -1,7 +1,5 @@
 """What killed processes left in shared memory is removed; what somebody holds is not."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 

@@ -1,7 +1,5 @@
 """How long a graph whose time stands still is waited for: by hand-made looks."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("rclpy")

@@ -1,7 +1,5 @@
 """Lines of a swarm's events."""
 
-from __future__ import annotations
-
 from quadsim.ros.nodes.swarm import SwarmLog
 
 

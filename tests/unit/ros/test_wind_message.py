@@ -1,7 +1,5 @@
 """The wind that comes in as a message."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

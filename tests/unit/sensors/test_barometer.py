@@ -1,7 +1,5 @@
 """Barometer against the standard atmosphere and closed forms; its errors against their laws."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Depth cameras against trimesh's rays, closed forms and the distributions of their errors."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

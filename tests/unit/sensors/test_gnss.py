@@ -1,7 +1,5 @@
 """GNSS receiver against closed forms; every error against the distribution of its own samples."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

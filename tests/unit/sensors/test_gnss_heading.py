@@ -1,7 +1,5 @@
 """Heading by two antennas against closed forms, and its message."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

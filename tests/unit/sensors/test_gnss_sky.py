@@ -1,7 +1,5 @@
 """The receiver's sky: dilution of precision by linear algebra, satellites that the world hides."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

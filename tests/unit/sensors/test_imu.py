@@ -1,7 +1,5 @@
 """The IMU's motion, its deterministic errors and their order; every parameter; bad input."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

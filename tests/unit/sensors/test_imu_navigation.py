@@ -4,8 +4,6 @@ One minute of the vehicle model under sines of motor commands that turn it upsid
 than three g and several hundred degrees a second.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Propeller vibration in the IMU against closed forms: lines, aliases, attenuation, floor."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

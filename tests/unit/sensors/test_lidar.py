@@ -1,7 +1,5 @@
 """Lidar against rooms of known walls; its noise and misses against their distributions."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

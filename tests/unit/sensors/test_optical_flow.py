@@ -1,7 +1,5 @@
 """Optical flow sensor against closed forms, and a published algorithm on rendered pictures."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Range finder against closed forms; its noise and misses against their distributions."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

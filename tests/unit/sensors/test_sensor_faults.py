@@ -1,7 +1,5 @@
 """Timing and faults of the sensors: what happens to a sample on its way out."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What all sensors share: stamps, gaps, streams, devices and suites."""
 
-from __future__ import annotations
-
 import pytest
 from sensor_rig import samples, truth_at
 

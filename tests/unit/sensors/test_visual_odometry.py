@@ -1,7 +1,5 @@
 """Visual odometry: its frame, its drift, losses and jumps, and the published size of its errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

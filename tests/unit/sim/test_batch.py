@@ -1,7 +1,5 @@
 """A batch against scipy, the fleet, the inner loop, and itself on other threads and lanes."""
 
-from __future__ import annotations
-
 import math
 import os
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The closed loop: it repeats itself to the bit, and flies what the scenario says."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Worlds on a GPU: as Numba plays one, and as the assembler that NVIDIA's compiler makes."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The page on scenario files: its example loads, its table has every key."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import fields
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Flights without GNSS and compass: on optical flow, a range finder and an IMU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

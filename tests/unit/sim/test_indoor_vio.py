@@ -1,7 +1,5 @@
 """Flights without GNSS on visual odometry: jumps, losses, covariances that are too sure."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

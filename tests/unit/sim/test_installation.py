@@ -1,7 +1,5 @@
 """What is believed beside what is true: kept where it is set, as installed where it is not."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What grows with a flight lies on the disk: the same rows, the same figures, and no memory."""
 
-from __future__ import annotations
-
 import errno
 import json
 import mmap

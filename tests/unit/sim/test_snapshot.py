@@ -1,7 +1,5 @@
 """A flight goes on from a snapshot as if nothing had been in between, to the last bit."""
 
-from __future__ import annotations
-
 import gc
 import threading
 

@@ -1,7 +1,5 @@
 """Starts in any motion: where the vehicle is, what its filter knows, and that it flies."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Several vehicles in one world: as each alone when far apart, and together when near."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Several vehicles in one compiled loop: each as if alone, until they come near each other."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The page in a real browser, wide and narrow: what one presses works, and nothing complains."""
 
-from __future__ import annotations
-
 import http.client
 import os
 import re

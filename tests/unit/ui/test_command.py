@@ -1,7 +1,5 @@
 """``quadsim ui`` where it cannot serve: one line, and status 2."""
 
-from __future__ import annotations
-
 import importlib.util
 import socket
 

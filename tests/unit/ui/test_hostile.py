@@ -1,7 +1,5 @@
 """The page's server against other pages of a browser, other names of this machine, and bots."""
 
-from __future__ import annotations
-
 import http.client
 import os
 import re

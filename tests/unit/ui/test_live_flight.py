@@ -1,7 +1,5 @@
 """A simulation in a thread: the same flight, at the asked rate, watched and disturbed."""
 
-from __future__ import annotations
-
 import math
 import time
 

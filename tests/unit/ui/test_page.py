@@ -1,7 +1,5 @@
 """The page by NiceGUI's simulated user: buttons, lists and sliders do what they say."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time

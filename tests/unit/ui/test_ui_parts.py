@@ -1,7 +1,5 @@
 """What the page is made of, without a page: choices, curves, models, gains, runs."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

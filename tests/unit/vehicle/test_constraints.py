@@ -1,7 +1,5 @@
 """Lagrange constraints against numpy, the conditions of optimality, and a double pendulum."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Contact with ground and obstacles: standing, sliding, tipping, bouncing, and what is a crash."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

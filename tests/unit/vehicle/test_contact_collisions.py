@@ -1,7 +1,5 @@
 """Collisions of two vehicles: momentum, energy, and what is out of reach."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

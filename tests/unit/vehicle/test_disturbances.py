@@ -1,7 +1,5 @@
 """Pushes, motors, dropped mass and wind: what they do, when, and what is refused."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

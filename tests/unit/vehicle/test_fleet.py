@@ -1,7 +1,5 @@
 """Fleets: the same bits whoever else flies and however many threads there are; who meets whom."""
 
-from __future__ import annotations
-
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """The helicopter against closed forms, and the autopilot that flies it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

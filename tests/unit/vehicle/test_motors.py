@@ -1,7 +1,5 @@
 """Electric motors and the battery against scipy and closed forms."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Slung load and tether against conservation laws, closed forms and minimal coordinates."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Tilted rotors and full inertia matrices: Euler's equations, rotated vehicles, closed forms."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The vehicle against closed forms and conservation laws."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

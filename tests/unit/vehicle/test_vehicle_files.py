@@ -1,7 +1,5 @@
 """Shipped vehicles against what is published of them, layouts, and that every figure counts."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What the viewer draws with, without Rerun, and the layouts for other tools."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the viewer logs to Rerun, read back from its file; skipped where Rerun is not installed."""
 
-from __future__ import annotations
-
 import json
 import socket
 from itertools import pairwise

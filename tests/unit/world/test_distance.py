@@ -1,7 +1,5 @@
 """Distances to surfaces against closed forms, all triangles one by one, and the rays' own world."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Obstacle fields: their ways are checked, and the check errs to the safe side."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Worlds as Gazebo reads them: its XML, its shapes and default sizes, its frames and its paths."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The ground, place, gravity, wind and field that a scenario has from its world's file."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Obstacles that move or appear: against triangle waves, differences and a walk in small steps."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A scene with other vehicles in it, against the same scene made as a whole."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from ray_casts import cast_rays

@@ -1,7 +1,5 @@
 """Rays against one shape at a time, where the answer is known in closed form."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

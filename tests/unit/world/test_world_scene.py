@@ -1,7 +1,5 @@
 """Many obstacles: against other ways to find the same, and what no turn of the world may change."""
 
-from __future__ import annotations
-
 import math
 
 import numba

@@ -1,7 +1,5 @@
 """The worlds that come along: what is where, and that they are what their words say."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

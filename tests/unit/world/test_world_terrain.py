@@ -1,7 +1,5 @@
 """Rays against terrain: closed forms, and all its triangles one by one."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Betaflight's blackbox: frames written as blackbox_encoding.c writes them, and damage."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """ULog, DataFlash, TUM and EuRoC: tiny logs by writers of the formats' definitions."""
 
-from __future__ import annotations
-
 import json
 import struct
 

@@ -1,7 +1,5 @@
 """Logs of other formats read as bags: what a writer of the tests puts in comes out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from click.testing import CliRunner

@@ -1,7 +1,5 @@
 """Logs of other people that were read wrongly: ranges, noise before a header, damaged matrices."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import io

@@ -1,7 +1,5 @@
 """Bounds on errors of predictions hold where they are stated, and are stated nowhere else."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

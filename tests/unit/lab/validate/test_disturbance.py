@@ -1,7 +1,5 @@
 """Torque that acts besides is seen before a start and foretold, and nothing is lost without any."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The shipped vehicles of real flights keep their figures (docs/validation.md)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from flown import FLIGHTS

@@ -1,7 +1,5 @@
 """Recorded flights of a known vehicle, by a recorder that is mounted askew, tell both."""
 
-from __future__ import annotations
-
 import json
 from contextlib import ExitStack
 from dataclasses import replace

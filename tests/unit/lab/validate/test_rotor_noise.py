@@ -1,7 +1,5 @@
 """Noise of the rotor speeds is told from their motion, and its bias is taken off a fit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Flights of a known vehicle are predicted, and a wrong file is found out."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

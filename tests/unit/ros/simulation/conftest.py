@@ -1,7 +1,5 @@
 """A node's services of simulation_interfaces, without a node."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Entities by the services of simulation_interfaces, against its definitions."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Time and state by the services of simulation_interfaces, against its definitions."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest
