@@ -218,12 +218,12 @@ def test_a_device_is_checked(tmp_path):
 
 
 def test_a_suite_is_checked():
-    result = run("sensors", "check", "fcnd", "--hours", "0.02", "--no-flight")
+    result = run("sensors", "check", "ideal", "--hours", "0.02", "--no-flight")
     assert result.exit_code == 0, result.stderr
     shown = result.stdout.replace("\n", "")
-    for kind in ("imu", "gnss", "magnetometer", "barometer"):
-        assert f"fcnd/{kind}" in shown
-    assert "4 device(s): as specified" in shown
+    for kind in ("imu", "gnss", "magnetometer", "barometer", "rangefinder"):
+        assert f"ideal/{kind}" in shown
+    assert "5 device(s): as specified" in shown
 
 
 def test_a_device_that_is_not_as_specified_fails(monkeypatch, tmp_path):
