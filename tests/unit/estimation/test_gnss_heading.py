@@ -25,7 +25,8 @@ PARAMS = replace(
 class Standing:
     """A vehicle that stands at a yaw, leaning a little, with IMU, fixes and two antennas."""
 
-    def __init__(self, yaw, params=PARAMS, seed=1, fixes=True):
+    def __init__(self, yaw, params=PARAMS, seed=1, fixes=True, gyro_bias_radps=0.0):
+        self.gyro_bias_radps = gyro_bias_radps
         self.ekf = ErrorStateEkf(params, Datum())
         self.rng, self.k, self.fixes = np.random.default_rng(seed), 0, fixes
         self.R = Rotation.from_euler("ZYX", [yaw, 0.05, -0.03])
@@ -38,7 +39,8 @@ class Standing:
             self.k += 1
             stamp_ns = 1_000_000_000 + self.k * 10_000_000
             f_S = self.R.inv().apply([0.0, 0.0, G]) + rng.normal(0.0, 0.02, 3)
-            ekf.imu(stamp_ns, f_S, rng.normal(0.0, 0.002, 3), 4e-4 * np.eye(3), 4e-6 * np.eye(3))
+            w_S = rng.normal(self.gyro_bias_radps, 0.002, 3)
+            ekf.imu(stamp_ns, f_S, w_S, 4e-4 * np.eye(3), 4e-6 * np.eye(3))
             if self.k % 10 == 0 and self.fixes:
                 place = Datum().to_geodetic(rng.normal(0.0, 0.02, 3))
                 ekf.gnss_position(stamp_ns, place, 4e-4 * np.eye(3))
@@ -67,6 +69,19 @@ def test_the_start_takes_its_heading_from_the_baseline(yaw):
     assert abs(off) < 4.0 * SIGMA
     assert 0.3 * SIGMA < sigma < 2.0 * SIGMA
     assert standing.ekf.health()["awaited"] == ""
+
+
+def test_the_start_is_as_good_as_one_heading_whatever_the_gyroscope_reads():
+    """A bias of 0.01 rad/s turns nothing; of an error that lasts 30 s ten headings say one."""
+    params = replace(PARAMS, start=replace(PARAMS.start, gyro_bias_radps=0.01))
+    squares = []
+    for seed in range(20):
+        standing = Standing(0.3, params, seed, gyro_bias_radps=0.01)
+        standing.run(1.3)
+        off, sigma = standing.error
+        squares.append((off / sigma) ** 2)
+        assert sigma > 0.9 * SIGMA
+    assert np.mean(squares) < 1.9  # three deviations of a mean of twenty
 
 
 def test_a_heading_that_comes_late_sets_what_was_not_known():

@@ -231,11 +231,15 @@ def set_start_attitude(
 
 
 @kernel
-def along_baseline(window: StartWindow, q_W0: Quat, f_W: Vec3) -> Quat:
-    """The attitude turned about f_W, until the baseline of two antennas points as GNSS says."""
-    b_W = rotate(q_W0, vec3(window.baseline_0))
+def along_baseline(window: StartWindow, q_W: Quat, baseline: Vec3, f_W: Vec3) -> Quat:
+    """The attitude turned about f_W, until the baseline of two antennas points as GNSS says.
+
+    Args:
+        q_W: attitude of the axes in which the baseline is given.
+    """
+    b_W = rotate(q_W, baseline)
     off = wrap(window.baseline_rad - atan2(b_W[1], b_W[0]))
-    return multiply(exp(scale(off / norm(f_W), f_W)), q_W0)
+    return multiply(exp(scale(off / norm(f_W), f_W)), q_W)
 
 
 @kernel
@@ -447,7 +451,9 @@ def start_standing(state: Eskf, params: EstimatorParams, has_field: bool) -> Non
         has_field,
     )
     if window.baseline_variance > 0.0 and not has_field:
-        q_WS = along_baseline(window, q_WS, up_W)
+        # by the gyroscope it has turned since the window's beginning, by as much as its bias
+        baseline_S = unrotate(quat(state.q_BS), vec3(params.mount.baseline_B_m))
+        q_WS = along_baseline(window, q_WS, baseline_S, up_W)
     set_start_attitude(
         state, params, q_WS, up_W, (f_variance, f_variance, f_variance), 0.0, has_field
     )
@@ -653,7 +659,7 @@ def start_in_flight(
         return False
     q_W0 = attitude_of(f_0, f_W, vec3(window.field_sum_0), m_W, has_field)
     if window.baseline_variance > 0.0 and not has_field:
-        q_W0 = along_baseline(window, q_W0, f_W)
+        q_W0 = along_baseline(window, q_W0, vec3(window.baseline_0), f_W)
     q_WS = normalize(multiply(q_W0, quat(window.q_0S)))
     turn_variance = window.angle_variance / 3.0  # of a random walk's end about its mean
     p_W, of_start = (0.0, 0.0, 0.0), start.position_m * start.position_m

@@ -55,6 +55,7 @@ def fuse_gnss_heading(
         window = state.alignment
         store(window.baseline_0, rotate(quat(window.q_0S), baseline_S(state, params)))
         window.baseline_rad, window.baseline_variance = heading_rad, variance
+        state.baseline_ns = state.stamp_ns
         return ACCEPTED if state.imu_count > 0 else IGNORED
     b_W = rotate(quat(state.q_WS), baseline_S(state, params))
     level2 = b_W[0] * b_W[0] + b_W[1] * b_W[1]
