@@ -25,7 +25,13 @@ class LaunchConfiguration(Recorded):
 
 STUBS = {
     "launch": ["LaunchDescription"],
-    "launch.actions": ["DeclareLaunchArgument", "ExecuteProcess", "OpaqueFunction", "Shutdown"],
+    "launch.actions": [
+        "DeclareLaunchArgument",
+        "ExecuteProcess",
+        "LogInfo",
+        "OpaqueFunction",
+        "Shutdown",
+    ],
     "launch.substitutions": [],
     "launch_ros": [],
     "launch_ros.actions": ["Node"],

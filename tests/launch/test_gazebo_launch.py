@@ -244,6 +244,32 @@ def test_what_cannot_be_is_one_line(values, words):
     assert "\n" not in str(error.value)
 
 
+WINDY = """<sdf version="1.9"><world name="windy">
+<wind><linear_velocity>5 2 0</linear_velocity></wind>
+<model name="ground"><static>true</static><link name="l"><collision name="c"><geometry><plane/>
+</geometry></collision></link></model></world></sdf>
+"""
+
+
+@pytest.mark.parametrize(
+    ("own", "wind"),
+    [("", "5 2 0"), ("environment: {wind_W_mps: [0.0, -3.0, 0.0]}", "0 -3 0")],
+)
+def test_the_mean_wind_is_gazebos_and_said(launch_module, tmp_path, own, wind):
+    """That of the world, or what the scenario sets instead."""
+    (tmp_path / "windy.sdf").write_text(WINDY)
+    hover = (share_dir() / "config/scenarios/hover.yaml").read_text()
+    path = tmp_path / "windy.yaml"
+    path.write_text(f"{hover}\nworld: windy.sdf\n{own}\n")
+    values = DEFAULTS | {"scenario": str(path), "world_file": str(tmp_path / "w.sdf")}
+    (given,) = fromstring(describe_gazebo(values).world).findall("world/wind")
+    assert given.findtext("linear_velocity") == wind
+    description = launch_module("gazebo").generate_launch_description()
+    told = [each.kwargs.get("msg", "") for each in actions(description, values)]
+    words = f"wind ({wind.replace(' ', ', ')}) m/s: in Gazebo it drags the rotors alone"
+    assert sum(words in line for line in told) == 1
+
+
 def test_a_world_that_cannot_be_written_is_named(tmp_path):
     graph = describe_gazebo(DEFAULTS | {"world_file": str(tmp_path / "none" / "w.sdf")})
     with pytest.raises(InputError, match="world_file"):

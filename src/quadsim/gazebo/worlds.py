@@ -32,11 +32,17 @@ GREY: Color = (0.6, 0.6, 0.6, 1.0)
 
 
 def _add_ambience(world: Element, environment: EnvironmentParams) -> None:
-    """Gravity, magnetic field and where on the Earth the world is."""
+    """Gravity, magnetic field, mean wind and where on the Earth the world is.
+
+    Gazebo's motor model takes the wind for the drag of its rotors; nothing else of a vehicle feels
+    it.
+    """
     gravity_mps2, _ = environment.gravity_and_gradient()
     datum = environment.datum
     add_child(world, "gravity", (0.0, 0.0, -gravity_mps2))
     add_child(world, "magnetic_field", tuple(f"{value:.5g}" for value in environment.field_W_T()))
+    if any(environment.wind_W_mps):
+        add_child(world, "wind", {"linear_velocity": environment.wind_W_mps})
     content = {
         "surface_model": "EARTH_WGS84",
         "world_frame_orientation": "ENU",
@@ -91,7 +97,7 @@ def world_sdf(
     Args:
         name: of the world.
         obstacles: boxes, spheres, cylinders and planes; equal names get numbers.
-        environment: gravity, magnetic field, datum and ground; None: the default one.
+        environment: gravity, magnetic field, wind, datum and ground; None: the default one.
         frames: named places in it.
         comment: the file's first words.
 
@@ -134,7 +140,8 @@ def for_gazebo(
     Args:
         path: of a world file that our reader reads.
         models: of vehicles, see :func:`quadsim.gazebo.sdf.vehicle_model`.
-        environment: whose gravity, magnetic field and datum replace the file's; None: the file's.
+        environment: whose gravity, magnetic field, mean wind and datum replace the file's; None:
+            the file's.
         fortress: with the names of Gazebo Fortress.
         step_s: of its physics; None: the file's.
 
@@ -151,7 +158,7 @@ def for_gazebo(
     world = root.find("world")
     assert world is not None
     if environment is not None:
-        for tag in ("gravity", "magnetic_field", "spherical_coordinates"):
+        for tag in ("gravity", "magnetic_field", "wind", "spherical_coordinates"):
             for element in world.findall(tag):
                 world.remove(element)
         _add_ambience(world, environment)

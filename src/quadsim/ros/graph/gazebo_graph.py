@@ -74,6 +74,15 @@ class GazeboLaunch:
         """The nodes; see :func:`describe_gazebo`."""
         return list(describe_gazebo(self).nodes)
 
+    def notes(self) -> list[str]:
+        """What the scenario takes from its world, and what of it Gazebo does otherwise."""
+        scenario = self.sim.scenario.load()
+        wind = scenario.environment.wind_W_mps
+        if not (self.flies and any(wind)):
+            return list(scenario.notes)
+        words = "wind ({:g}, {:g}, {:g}) m/s: in Gazebo it drags the rotors alone, not the body"
+        return [*scenario.notes, words.format(*wind)]
+
     def processes(self) -> list[GazeboProcess]:
         """Write the world, and give what is to be started with the nodes."""
         graph = describe_gazebo(self)
@@ -199,8 +208,7 @@ def refuse_what_gazebo_lacks(scenario: Scenario, options: GazeboLaunch) -> None:
         "disturbances": bool(scenario.disturbances),
         "load": scenario.vehicle.load.rope_length_m > 0.0,
         "tether": scenario.vehicle.tether.length_m > 0.0,
-        "environment.wind": file.environment.wind != usual.environment.wind
-        or any(file.environment.wind_W_mps),
+        "environment.wind": file.environment.wind != usual.environment.wind,
         **{f"sensors: {name}": name in scenario.devices for name in SECONDS},
         "faults": any(scenario.faults.get(kind) for kind in options.lent),
     }

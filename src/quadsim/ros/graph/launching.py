@@ -99,8 +99,8 @@ def launch_description(options: type[Any], ends: Collection[str] = WORLDS) -> An
 
     Args:
         options: class of the launch file's arguments (:mod:`quadsim.base.options`), whose
-            ``describe()`` gives the nodes and ``processes()``, if it has one, what runs next to
-            them and is started before.
+            ``describe()`` gives the nodes, ``processes()``, if it has one, what runs next to them
+            and is started before, and ``notes()``, if it has one, lines to be told.
         ends: executables with whose end everything is stopped.
 
     Raises:
@@ -118,7 +118,9 @@ def launch_description(options: type[Any], ends: Collection[str] = WORLDS) -> An
         }
         given = from_texts(options, texts)
         others = given.processes() if hasattr(given, "processes") else []
+        notes = given.notes() if hasattr(given, "notes") else []
         return [
+            *(launch.actions.LogInfo(msg=line) for line in notes),
             *(process_action(each.command, each.environment) for each in others),
             *(node_action(spec, spec.executable in ends) for spec in given.describe()),
         ]
