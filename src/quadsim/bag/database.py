@@ -82,6 +82,12 @@ class SqliteStorage:
         )
 
 
+def first_words(error: Exception) -> str:
+    """The first line of an error, without what moves a terminal; parsers add the whole text."""
+    words = (str(error).splitlines() or [""])[0].rstrip(":")
+    return "".join(letter for letter in words if letter.isprintable()) or type(error).__name__
+
+
 def _stored(connection: Connection) -> StoredTopic:
     return StoredTopic(
         connection.topic,
@@ -173,7 +179,8 @@ class Ros1Storage:
                 )
         except _UNREADABLE as error:
             self._notes.append(
-                f"{self._path}: {connection.topic}: {count} messages of {kind} left out ({error})"
+                f"{self._path}: {connection.topic}: {count} messages of {kind} left out"
+                f" ({first_words(error)})"
             )
             return
         encoding = "ros2msg" if text else ""
@@ -201,6 +208,7 @@ class Ros1Storage:
                     continue
                 yield BagMessage(connection.topic, connection.msgtype, log_ns, message)
         except _UNREADABLE as error:
-            self._notes.append(f"{self._path}: damaged; read as far as it goes ({error})")
+            words = f"damaged; read as far as it goes ({first_words(error)})"
+            self._notes.append(f"{self._path}: {words}")
         if bad:
             self._notes.append(f"{self._path}: {bad} messages do not fit their type: left out")

@@ -74,3 +74,15 @@ def test_a_bag_of_ros_1_that_is_damaged_is_refused_in_one_line(damage, ros1_bag,
         open_bag(cut),
     ):
         pass
+
+
+@pytest.mark.parametrize("ros1_bag", [None], indirect=True)
+def test_a_definition_that_is_damaged_is_told_in_one_line(ros1_bag, tmp_path):
+    """The parser's own words hold the whole definition."""
+    path = tmp_path / "flight.bag"
+    path.write_bytes(ros1_bag.read_bytes().replace(b"float64[] ang", b"float\x1b\x00[] ang"))
+    with open_bag(path) as bag:
+        (note,) = [note for note in bag.notes if "left out" in note]
+    assert note.endswith(
+        "/motors: 20 messages of mav_msgs/msg/Actuators left out (Could not parse)"
+    )

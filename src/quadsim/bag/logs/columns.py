@@ -39,6 +39,8 @@ TOPIC_TYPES = {
 }
 #: Vectors that our messages state in the world; all others are of the body.
 _OF_WORLD = {"p", "v_W"}
+#: Stamps hold so much, s.
+LONGEST_S = 9e9
 #: A battery is told so often, Hz.
 _BATTERY_HZ = 50.0
 
@@ -138,6 +140,9 @@ def to_log(path: Path, tables: Mapping[str, Table], chosen: ColumnMap) -> LogFil
         InputError: an entry does not fit its topic.
     """
     log = LogFile(path, {"log": chosen.description})
+    rows = sum(map(len, tables.values()))
+    tables = {name: _timed(table, chosen) for name, table in tables.items()}
+    log.leave("rows", rows - sum(map(len, tables.values())), "without a time")
     grouped: dict[str, list[tuple[ColumnEntry, Table]]] = {}
     for entry, table in _found(chosen, tables):
         grouped.setdefault(entry.topic, []).append((entry, table))
@@ -157,6 +162,17 @@ def to_log(path: Path, tables: Mapping[str, Table], chosen: ColumnMap) -> LogFil
             fields[entry.field] = values
         _add(log, topic, stamp_ns, fields, path)
     return log
+
+
+def _timed(table: Table, chosen: ColumnMap) -> Table:
+    """The rows of a table whose time is a number that stamps can hold."""
+    if table.stamp_ns is not None or chosen.time not in table.columns:
+        return table
+    time_s = np.asarray(table.columns[chosen.time], float) * chosen.time_scale_s
+    known = np.abs(time_s) < LONGEST_S  # NaN is not either
+    if known.all():
+        return table
+    return Table({name: column[known] for name, column in table.columns.items()}, None, table.left)
 
 
 def _at(stamp_ns: NDArray[np.int64], known_ns: NDArray[np.int64], values: Array) -> Array:

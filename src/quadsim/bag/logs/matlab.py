@@ -25,6 +25,8 @@ left = {f"?{k}": numpy.array(v.shape) for k, v in found.items() if k not in fit}
 numpy.savez(sys.argv[2], **{f"_{k}": v for k, v in fit.items()}, **left)
 """
 _LONGEST_S = 60.0
+#: An error of the reader may state a piece of the file; so many letters of it are told.
+_LONGEST_WORDS = 200
 
 
 def _content(path: Path) -> dict[str, NDArray[Any]]:
@@ -37,7 +39,7 @@ def _content(path: Path) -> dict[str, NDArray[Any]]:
                 call, check=False, capture_output=True, text=True, timeout=_LONGEST_S
             )
             told = done.stderr.strip().splitlines()
-            why = told[-1] if told else f"its reader ended by {done.returncode}"
+            why = told[-1][:_LONGEST_WORDS] if told else f"its reader ended by {done.returncode}"
         except subprocess.TimeoutExpired:
             why = f"not read within {_LONGEST_S:g} s"
         if not target.is_file() or why.startswith("its reader ended by -"):

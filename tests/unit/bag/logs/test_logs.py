@@ -188,6 +188,20 @@ def test_a_matlab_file_is_read_by_its_map(tmp_path):
     check_ned(path)
 
 
+@pytest.mark.filterwarnings("error")
+def test_rows_without_a_time_are_left_out_and_counted(tmp_path):
+    path = tmp_path / "flight.csv"
+    times = ["0", "nan", "10", "1e300", "20"]
+    lines = ["t;n;e;d;qw;qx;qy;qz", *(f"{t};1;2;3;1;0;0;0" for t in times)]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    columns = MAP.format(kind="csv", time="t", p="[n, e, d]", q="[qw, qx, qy, qz]", v="[x]")
+    (tmp_path / "flight.csv.columns.yaml").write_text(columns, encoding="utf-8")
+    with open_bag(path) as bag:
+        assert bag.duration_s == pytest.approx(0.02)
+        assert sum(bag.counts.values()) == 3
+        assert bag.unread["rows (without a time)"] == 2
+
+
 def test_a_log_without_a_map_is_refused_with_its_columns(tmp_path):
     path = tmp_path / "flight.csv"
     path.write_text("time,width\n0,1\n", encoding="utf-8")
