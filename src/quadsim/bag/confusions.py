@@ -51,6 +51,8 @@ DEGREE = float(np.radians(1.0))
 #: So many poses tell axes; they agree with the specific force at this correlation, and move if they
 #: bend so much in a second, m.
 LEAST_POSES, AGREES, LEAST_BEND_M = 20, 0.8, 0.05
+#: One axis is mirrored or not if positions bend so much along it.
+LEAST_AXIS_M = 0.008
 #: So much better must other axes agree than those of the type, and than likelier ones.
 HEAD_START, CHANCE = 0.1, 0.02
 BODIES = {"flu": "", "frd": "its body is FRD", "y_up": "its body's y is up"}
@@ -244,6 +246,7 @@ def _axes(pose: Signal, force: Signal) -> tuple[dict[str, Any], str]:
     if len(stamp_ns) < LEAST_POSES:
         return {}, ""
     best: tuple[float, dict[str, Any], str] | None = None
+    least = 0.5 * AGREES
     for world, body, order in product(("enu", "ned", "y_up"), tuple(BODIES), ("xyzw", "wxyz")):
         q = np.roll(numbers[:, 3:7], -1, axis=1) if order == "wxyz" else numbers[:, 3:7]
         R = rotation_matrices(attitude(world, body, q))
@@ -264,6 +267,9 @@ def _axes(pose: Signal, force: Signal) -> tuple[dict[str, Any], str]:
                 )
                 words = f"its positions are mirrored in {'xyz'[mirrored[0]]}: left-handed axes?"
                 best = flipped - 2.0 * CHANCE, {}, words
+                least = -least  # all axes agree so: of others each has to as well
+        elif any(_is_mirrored(*bent, k, least) for k in range(3)):
+            continue  # what turns one axis right, and another wrong, is not it
         elif best is None or alike > max(best[0] + CHANCE, AGREES):
             best = alike, named, _likely(named)
     return ({}, "") if best is None else (best[1], best[2])
@@ -312,10 +318,16 @@ def _agreement(
     return up, (both[0], both[1]), _alike(both[0], both[1]) if moves else None
 
 
-def _is_mirrored(seen: Rows, expected: Rows, axis: int) -> bool:
-    """Whether one axis of what bends, (K, 3), is against what is expected."""
+def _is_mirrored(seen: Rows, expected: Rows, axis: int, least: float = AGREES) -> bool:
+    """Whether one axis of what bends, (K, 3), is against what is expected.
+
+    Args:
+        seen, expected: how positions bend, and the twice integrated force.
+        axis: of them.
+        least: correlation at which it is.
+    """
     seen, expected = seen[:, axis], expected[:, axis]
-    return bool(expected.std() > 0.5 * LEAST_BEND_M and _alike(seen, expected) < -AGREES)
+    return bool(expected.std() > LEAST_AXIS_M and _alike(seen, expected) < -least)
 
 
 def _alike(seen: Rows, expected: Rows) -> float:

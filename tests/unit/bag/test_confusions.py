@@ -15,20 +15,26 @@ IMU, MAG, PRESSURE = "imu/data_raw", "imu/mag", "imu/static_pressure"
 POSE = "external/pose_stamped"
 
 
-def flight() -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """A vehicle that climbs and falls by 3 m and turns, with the noise of MEMS devices."""
+def flight(side_m: float = 1.0) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """A vehicle that climbs and falls by 3 m and turns, with the noise of MEMS devices.
+
+    Args:
+        side_m: how far it sways along y.
+    """
     rng = np.random.default_rng(SEED)
     yaw = 1.2 * np.sin(0.8 * T_S)
     R = Rotation.from_euler("z", yaw)
     force = np.zeros((len(T_S), 6))
-    a_W = np.stack([-np.cos(T_S), -np.sin(T_S), 9.81 - 3.0 * 0.25 * np.sin(0.5 * T_S)], axis=1)
+    a_W = np.stack(
+        [-np.cos(T_S), -side_m * np.sin(T_S), 9.81 - 3.0 * 0.25 * np.sin(0.5 * T_S)], axis=1
+    )
     force[:, :3] = R.inv().apply(a_W)
     force[:, 5] = 1.2 * 0.8 * np.cos(0.8 * T_S)
     force += rng.normal(0.0, 0.02, force.shape)
     field = R.inv().apply([0.0, 2.15e-5, -4.3e-5]) + rng.normal(0.0, 3e-7, (len(T_S), 3))
     height = 3.0 * np.sin(0.5 * T_S)
     pressure = (95_000.0 - 11.5 * height + rng.normal(0.0, 2.0, len(T_S)))[:, None]
-    p = np.stack([np.cos(T_S), np.sin(T_S), height], axis=1)
+    p = np.stack([np.cos(T_S), side_m * np.sin(T_S), height], axis=1)
     pose = np.hstack([p, np.roll(R.as_quat(), 1, axis=1)])
     known = {IMU: force, MAG: field, PRESSURE: pressure, POSE: pose}
     return {name: (STAMP_NS, values) for name, values in known.items()}
@@ -98,9 +104,20 @@ def test_each_confusion_is_named_with_its_key(case, monkeypatch):
     assert found.keys == pytest.approx(keys)
 
 
-def test_a_flight_in_the_right_units_has_none(monkeypatch):
-    monkeypatch.setattr(confusions, "_signals", lambda bag, namespace: flight())
+@pytest.mark.parametrize("side_m", [1.0, 0.02, 0.0])
+def test_a_flight_in_the_right_units_has_none(monkeypatch, side_m: float):
+    monkeypatch.setattr(confusions, "_signals", lambda bag, namespace: flight(side_m))
     assert confusions_of(None, "/quad") == []
+
+
+@pytest.mark.parametrize(("side_m", "count"), [(0.02, 1), (0.002, 0)])
+def test_a_mirrored_axis_shows_in_a_sway_of_centimetres(monkeypatch, side_m: float, count: int):
+    """A scenario's way often goes along one axis; along the other it is held, and sways."""
+    seen = flight(side_m)
+    seen[POSE][1][:, 1] *= -1.0
+    monkeypatch.setattr(confusions, "_signals", lambda bag, namespace: seen)
+    words = [each.words for each in confusions_of(None, "/quad")]
+    assert words == ["its positions are mirrored in y: left-handed axes?"] * count
 
 
 def test_refused_measurements_are_counted_by_reason():
