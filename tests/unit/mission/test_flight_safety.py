@@ -441,3 +441,49 @@ def test_a_gust_in_cold_dense_air_is_not_taken_for_the_ground(seed: int) -> None
     landed = log.truth.p_W[np.searchsorted(log.truth.stamp_ns, at_ns), 2]
     assert landed - log.truth.p_W[0, 2] < 0.1
     assert not loop.crashed
+
+
+# ---- what is let down on the ground --------------------------------------------------------------
+
+
+def tilt_after(log, name):
+    """Largest tilt from an event on, rad."""
+    at_ns = next(event.stamp_ns for event in log.events if event.name == name)
+    x, y = log.truth.q_WB[np.searchsorted(log.truth.stamp_ns, at_ns) :, 1:3].T
+    return np.arccos(1.0 - 2.0 * (x * x + y * y)).max()
+
+
+@pytest.mark.parametrize("seed", [1, 5])
+def test_wind_does_not_blow_a_vehicle_over_that_has_landed(seed: int) -> None:
+    """Level, with its rotors at 0.7 g, it was blown along the ground at 1 m/s, and tipped over."""
+    weather = {
+        "temperature_offset_K": -30.0,
+        "wind_W_mps": [-15.0, 0.0, 0.0],
+        "wind": {"turbulence": "dryden", "w20_mps": 15.0},
+    }
+    changes = {"environment": weather, "mission.1.hover.duration_s": 1.0}
+    log = ClosedLoop(load_scenario("hover", changes, seed=seed)).fly()
+    assert tilt_after(log, "landed") < 0.02
+
+
+SLOPE = """<sdf version="1.9"><world name="slope"><model name="ground"><static>true</static>
+<link name="link"><collision name="plane"><geometry><plane>
+<normal>0.34202 0 0.93969</normal></plane>
+</geometry></collision></link></model></world></sdf>
+"""
+
+
+@pytest.mark.parametrize(
+    ("vehicle", "yaw_deg"), [("x500", 0.0), ("x500", 45.0), ("hexacopter", 0.0)]
+)
+def test_a_vehicle_is_let_down_on_a_slope(tmp_path, vehicle: str, yaw_deg: float) -> None:
+    """Two feet stood on it; the others fell when the motors stopped, and it tipped over."""
+    (tmp_path / "slope.sdf").write_text(SLOPE)
+    changes = {
+        "world": str(tmp_path / "slope.sdf"),
+        "start.yaw_deg": yaw_deg,
+        "autopilot.flight.arming.tilt_rad": 0.5,
+    }
+    loop = ClosedLoop(load_scenario("hover", changes, vehicle=vehicle))
+    assert tilt_after(loop.fly(), "landing") < math.radians(24.0)
+    assert not loop.crashed

@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from quadsim.base.compiled import plain
 from quadsim.base.records import MODE_ATTITUDE
 from quadsim.control.parameters import GRAVITY_MPS2
+from quadsim.control.pid import clamp
+from quadsim.geometry.rotation import quat, to_euler
 from quadsim.mission.flight.context import FlightContext
 from quadsim.mission.flight.estimate_check import ESTIMATE_RETURN_S
 from quadsim.mission.flight.states import ERROR, LANDINGS, WARN
@@ -18,6 +21,16 @@ from quadsim.mission.flight.states import ERROR, LANDINGS, WARN
 TOUCHDOWN_S = 0.7
 #: Thrust over the weight below which the ground carries it.
 TOUCHDOWN_THRUST = 0.75
+#: While the ground seems to carry it, thrust over the weight falls by so much a second, to so much:
+#: a level vehicle that is nearly carried by its rotors is blown along the ground, and tips over
+#: when these stop.
+SETTLE_PER_S, SETTLED_THRUST = 1.5, 0.3
+#: Then the lean that is held goes over, by so much a second, rad, into that in which the vehicle
+#: stands. It is down when they differ, and have changed for a time, s, by no more than an angle,
+#: rad. On a slope the thrust would else hold one side up until the motors stop.
+LET_DOWN_RADPS, LIES_RAD, LIES_S = 0.4, 0.03, 0.3
+#: Longest step of that, s.
+MOST_TICK_S = 0.1
 #: Vertical speed below which the vehicle stands, m/s.
 TOUCHDOWN_SPEED_MPS = 0.35
 #: What a blind descent is given beyond the time that its height takes, s.
@@ -57,6 +70,10 @@ class Landing:
         self._sinking: deque[tuple[float, float, float]] = deque()  # time, speed up, thrust
         self._dropped_ns: int | None = None  # since when it has been let down upright
         self._struck = False  # the ground, in a landing without a position
+        self._lean = (0.0, 0.0)  # roll and pitch that are held on the ground
+        self._leaned_ns = 0
+        self._lay = (0.0, 0.0)  # what they were when they last changed
+        self._lay_ns = 0
 
     def begin(self, message: str, speed_mps: float = 0.0) -> None:
         """Brake, then sink at a speed; 0 for the autopilot's."""
@@ -122,7 +139,8 @@ class Landing:
         elif flight.light_ns is None:
             flight.light_ns = flight.now_ns
         wait_s = TOUCHDOWN_S * (LONGER if self._is_high() else 1.0)
-        if flight.light_ns is not None and flight.since_s(flight.light_ns) >= wait_s:
+        light_s = 0.0 if flight.light_ns is None else flight.since_s(flight.light_ns)
+        if light_s >= wait_s and (self._lies() or light_s >= TOUCHDOWN_S * LONGER):
             return True
         return self._flight.crippled and self._strikes()
 
@@ -132,6 +150,38 @@ class Landing:
         if flight.light_ns is None:
             return False
         return not self._is_high() or flight.since_s(flight.light_ns) >= TOUCHDOWN_S
+
+    def _settle(self) -> float:
+        """Let down a vehicle that the ground seems to carry: its thrust, m/s^2."""
+        flight = self._flight
+        if flight.crippled or flight.light_ns is None:
+            return flight.thrust
+        carried_s = flight.since_s(flight.light_ns) - (TOUCHDOWN_S if self._is_high() else 0.0)
+        settling = TOUCHDOWN_THRUST - SETTLE_PER_S * max(carried_s, 0.0)
+        most = LET_DOWN_RADPS * min(flight.since_s(self._leaned_ns), MOST_TICK_S)
+        self._leaned_ns = flight.now_ns
+        if settling > SETTLED_THRUST:
+            self._lean = (0.0, 0.0)
+        else:
+            steps = (clamp(left, -most, most) for left in self._lean_left())
+            roll, pitch = (held + step for held, step in zip(self._lean, steps, strict=True))
+            self._lean = (roll, pitch)
+        if settling > SETTLED_THRUST or math.dist(self._lean, self._lay) > LIES_RAD:
+            self._lay, self._lay_ns = self._lean, flight.now_ns
+        return min(flight.thrust, max(settling, SETTLED_THRUST) * GRAVITY_MPS2)
+
+    def _lean_left(self) -> tuple[float, float]:
+        """Roll and pitch of the vehicle, less those that are held on the ground, rad."""
+        q_WB = self._flight.estimate.watches["q_WB"][0]  # of the last that was whole
+        roll, pitch, _ = plain(to_euler)(quat(q_WB))
+        return roll - self._lean[0], pitch - self._lean[1]
+
+    def _lies(self) -> bool:
+        """Whether the ground, and no thrust, holds its lean; a crippled one turns."""
+        flight = self._flight
+        if flight.crippled or flight.state not in LANDINGS:
+            return True
+        return math.hypot(*self._lean_left()) < LIES_RAD and flight.since_s(self._lay_ns) > LIES_S
 
     def _is_high(self) -> bool:
         """Whether it is well above the take-off, where the ground may be too."""
@@ -165,15 +215,17 @@ class Landing:
         return felt_mps2 > STRIKE_MPS2 and flight.height_m() < STRIKE_BELOW_M
 
     def relax(self, setpoints: Any) -> None:
-        """Level, with the thrust that a landing wants at or just above the ground.
+        """Level, with less and less thrust, once it is at or just above the ground.
 
         An estimate that goes on drifting, or the lean against a wind, would else tip it over where
-        it stands.
+        it stands. If it was a gust that carried it, it sinks, and is flown on.
         """
         if self._flight.state not in LANDINGS:
             return
+        roll = pitch = 0.0
         if self._seems_carried():
-            thrust = self._flight.thrust
+            thrust = self._settle()
+            roll, pitch = self._lean
         elif self._flight.crippled and self._drops():
             thrust = DROP_THRUST * GRAVITY_MPS2
         elif not self.placed and not self._flight.crippled and self._has_struck():
@@ -181,7 +233,7 @@ class Landing:
         else:
             return
         setpoints["mode"] = MODE_ATTITUDE
-        setpoints["roll"] = setpoints["pitch"] = setpoints["yaw_rate"] = 0.0
+        setpoints["roll"], setpoints["pitch"], setpoints["yaw_rate"] = roll, pitch, 0.0
         setpoints["thrust"] = thrust
 
     def _has_struck(self) -> bool:
