@@ -16,7 +16,6 @@ CORE = [
     "numpy>=1.26",
     "scipy>=1.11",
     "numba>=0.62,<0.69",  # the newest that was tested
-    "transforms3d>=0.4.1",
     "pyyaml>=6.0",
     "rosbags>=0.11",  # single files; the types of Kilted
     "mcap>=1.5",  # the first whose writer can flush
@@ -96,6 +95,7 @@ TEST = [
     *UI,
     "opencv-python-headless>=4.10",  # optical flow to compare with
     "psutil>=5.9",
+    "transforms3d>=0.4.1",  # rotations to compare with
     "defusedxml>=0.7.1",
     "pytest>=8,<9",  # launch_testing needs it below 9
     "pytest-instafail",

@@ -23,10 +23,9 @@ from quadsim.analysis.replay_log import (
     truth_topic,
 )
 from quadsim.bag.confusions import MendedBag, confusions_of, mend_words
-from quadsim.bag.heard import heard_of
 from quadsim.bag.log import LogReader
 from quadsim.bag.logs.log_file import NOISE
-from quadsim.bag.measurements import SENSORS, measurements
+from quadsim.bag.measurements import SENSORS, heard_of, measurements
 from quadsim.bag.origin import estimator_of
 from quadsim.bag.reading import Bag, open_bag
 from quadsim.bag.topics import TRUTH, datum_of, field_of, topic

@@ -30,7 +30,6 @@ REQUIRED = {
     "numpy": "arrays",
     "scipy": "numerics",
     "numba": "compiled kernels",
-    "transforms3d": "rotations in files",
     "yaml": "parameter files",
     "rosbags": "reading bags",
     "mcap": "writing bags",

@@ -19,9 +19,8 @@ from quadsim.drivers import bodies
 from quadsim.wire import px4
 from quadsim.wire.axes import BODY, WORLD, about, about_both, attitude, turned_rows
 from quadsim.wire.decode import LAYOUTS, LITTLE_ENDIAN, STAMP_END, Block, Layout, decode
-from quadsim.wire.definitions import check_standard
+from quadsim.wire.definitions import check_standard, decode_fixed, fixed_dtype
 from quadsim.wire.encode import cached_template
-from quadsim.wire.fixed import decode_fixed, fixed_dtype
 from quadsim.wire.standard import (
     BOOL,
     FIX,

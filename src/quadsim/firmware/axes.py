@@ -62,7 +62,7 @@ def flipped(v: Sequence[float]) -> Vec3:
 def attitude_in(q: Quat) -> Quat:
     """Attitude q_WB of FLU in ENU, out of that of FRD in NED; and back.
 
-    The product Q_ENU_NED q Q_FLU_FRD of :mod:`quadsim.geometry.frames`, but for its sign.
+    The product Q_ENU_NED q Q_FLU_FRD of :mod:`quadsim.wire.axes`, but for its sign.
     """
     w, x, y, z = q
     return (

@@ -1,7 +1,4 @@
-"""Turning arrays of vectors, covariances and attitudes from a driver's axes to ENU and FLU.
-
-transforms3d turns one attitude at a time; blocks of thousands are turned here by numpy.
-"""
+"""Turning arrays of vectors, covariances and attitudes from a driver's axes to ENU and FLU."""
 
 from __future__ import annotations
 
@@ -9,12 +6,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from transforms3d.quaternions import qconjugate, qmult, quat2mat
 
-from quadsim.geometry.frames import Q_ENU_NED, Q_FLU_FRD
+from quadsim.geometry.rotation import Quat
 
 Array = NDArray[Any]
-_HALF_SQRT2 = float(np.sqrt(0.5))
+_HALF_SQRT2 = 0.7071067811865476
+#: Turns NED axes into ENU axes (its own inverse up to sign).
+Q_ENU_NED: Quat = (0.0, _HALF_SQRT2, _HALF_SQRT2, 0.0)
+#: Turns FRD axes into FLU axes.
+Q_FLU_FRD: Quat = (0.0, 1.0, 0.0, 0.0)
 
 #: Driver's axes to the quaternion (w first) that turns them into ENU, or into FLU.
 _Q_WORLD = {
@@ -28,6 +28,7 @@ _Q_BODY = {
     "rfu": (_HALF_SQRT2, 0.0, 0.0, -_HALF_SQRT2),  # right, forward, up
     "y_up": (_HALF_SQRT2, _HALF_SQRT2, 0.0, 0.0),  # forward, up, right
 }
+_CONJUGATE = np.array([1.0, -1.0, -1.0, -1.0])
 
 
 def rotation_matrices(q: Array) -> Array:
@@ -44,8 +45,8 @@ def rotation_matrices(q: Array) -> Array:
 
 
 #: Driver's axes to the (3, 3) matrix that turns its vectors; exact, for it is a permutation.
-WORLD = {name: np.round(quat2mat(q)) for name, q in _Q_WORLD.items()}
-BODY = {name: np.round(quat2mat(q)) for name, q in _Q_BODY.items()}
+WORLD = {name: np.round(rotation_matrices(np.array([q]))[0]) for name, q in _Q_WORLD.items()}
+BODY = {name: np.round(rotation_matrices(np.array([q]))[0]) for name, q in _Q_BODY.items()}
 
 
 def turned_rows(R: Array, vectors: Array) -> Array:
@@ -69,12 +70,13 @@ def attitude(world: str, body: str, q: Array) -> Array:
     """(N, 4) attitudes of the driver's body axes in its world axes, as FLU in ENU; w first."""
     if (world, body) == ("enu", "flu"):
         return q
-    return multiply_rows(multiply_rows(np.array(_Q_WORLD[world]), q), qconjugate(_Q_BODY[body]))
+    return multiply_rows(multiply_rows(np.array(_Q_WORLD[world]), q), _CONJUGATE * _Q_BODY[body])
 
 
 def attitude_out(world: str, body: str, q_WB: Any) -> Array:
     """(4,) attitude of FLU in ENU as that of a driver's body axes in its world; w first."""
-    return np.asarray(qmult(qmult(qconjugate(_Q_WORLD[world]), q_WB), _Q_BODY[body]))
+    to_world = multiply_rows(_CONJUGATE * _Q_WORLD[world], np.asarray(q_WB))
+    return multiply_rows(to_world, np.array(_Q_BODY[body]))
 
 
 def multiply_rows(a: Array, b: Array) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from quadsim.bag.flight import header, serialise
-from quadsim.bag.heard import heard_of
+from quadsim.bag.measurements import heard_of
 from quadsim.bag.metadata import qos_yaml
 from quadsim.bag.reading import open_bag
 from quadsim.bag.unread import unread_notes

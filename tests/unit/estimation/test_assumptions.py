@@ -16,7 +16,7 @@ from scipy import stats
 from quadsim.analysis.replay import Settings, described, known_keys, replay
 from quadsim.analysis.scoring import Scoring, judge_replay
 from quadsim.bag.flight import write_flight
-from quadsim.bag.heard import heard_of
+from quadsim.bag.measurements import heard_of
 from quadsim.bag.profiles import Recording
 from quadsim.bag.reading import open_bag
 from quadsim.bag.writer import BagWriter

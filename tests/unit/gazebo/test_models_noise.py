@@ -9,7 +9,7 @@ import numpy as np
 import pymap3d
 import pytest
 
-from quadsim.gazebo.noise import (
+from quadsim.gazebo.sensors import (
     Noise,
     barometer_noise,
     echo_noise,

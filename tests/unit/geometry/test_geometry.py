@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from quadsim.geometry import frames, rotation, vector
+from quadsim.geometry import rotation, vector
 from quadsim.geometry.geodesy import Datum
 from quadsim.geometry.length import hypot
+from quadsim.wire import axes
 
 RNG = np.random.default_rng(20)
 # A product of a few dozen double operations is exact to some 1e-15 of numbers near one.
@@ -92,12 +93,12 @@ def test_vector_operations_match_numpy():
 
 def test_north_of_ned_is_y_of_enu_and_down_is_minus_z():
     given = (1.0, 2.0, 3.0)
-    assert rotation.rotate(frames.Q_ENU_NED, given) == pytest.approx((2.0, 1.0, -3.0), abs=2e-15)
-    assert rotation.rotate(frames.Q_FLU_FRD, given) == pytest.approx((1.0, -2.0, -3.0), abs=2e-15)
+    assert rotation.rotate(axes.Q_ENU_NED, given) == pytest.approx((2.0, 1.0, -3.0), abs=2e-15)
+    assert rotation.rotate(axes.Q_FLU_FRD, given) == pytest.approx((1.0, -2.0, -3.0), abs=2e-15)
 
 
 def attitude_from_ned(q):
-    return rotation.multiply(rotation.multiply(frames.Q_ENU_NED, q), frames.Q_FLU_FRD)
+    return rotation.multiply(rotation.multiply(axes.Q_ENU_NED, q), axes.Q_FLU_FRD)
 
 
 def test_attitude_from_ned():

@@ -13,8 +13,8 @@ pytest.importorskip("rclpy")
 from quadsim.base.records import ODOMETRY
 from quadsim.ros.messages.cdr import Reader
 from quadsim.ros.messages.conversion import OdometryWriter
+from quadsim.ros.nodes.swarm import SwarmOutputs
 from quadsim.ros.runtime import topics
-from quadsim.ros.swarm.outputs import SwarmOutputs
 from quadsim.sensors import SENSORS
 from quadsim.sim.loop import LOG_ROW
 from quadsim.sim.scenario import load_scenario

@@ -20,14 +20,13 @@ from quadsim.base.records import MODE_DESCEND, MODE_IDLE, MODE_STOP
 from quadsim.control.parameters import DEFAULT_POSITION, FlightParams, PositionParams
 from quadsim.mission.flight import states
 from quadsim.mission.flight.commander import Commander
-from quadsim.mission.flight.commands import Commands, Swaying
+from quadsim.mission.flight.commands import Commands, Pilot, Swaying
 from quadsim.mission.flight.context import FlightContext
 from quadsim.mission.flight.detours import Hold, Recovery
 from quadsim.mission.flight.estimate_check import MISSING, ZERO
 from quadsim.mission.flight.fence import Fence, mission_fault
 from quadsim.mission.flight.landing import Landing
 from quadsim.mission.flight.mission_items import MissionItems
-from quadsim.mission.flight.pilot import Pilot
 from quadsim.mission.flight.rules import Failsafes
 from quadsim.mission.flight.states import ERROR, OK, STATES, WARN, FlightEvent
 from quadsim.mission.flight.way_home import WayHome

@@ -34,7 +34,14 @@ from quadsim.ros.messages.cdr import MessageError, Reader, stamp_ns_of, stamp_of
 from quadsim.ros.messages.conversion import OdometryWriter
 from quadsim.ros.messages.transforms import Mounts, Transforms
 from quadsim.ros.messages.world import datum_at, read_datum
-from quadsim.ros.parts.estimator_health import ImuWatch, innovations, judge_estimate
+from quadsim.ros.parts.estimator_health import (
+    POSES,
+    ImuWatch,
+    Standing,
+    external_pose_of,
+    innovations,
+    judge_estimate,
+)
 from quadsim.ros.parts.estimator_params import (
     SAFE,
     EstimatorNodeParams,
@@ -42,7 +49,6 @@ from quadsim.ros.parts.estimator_params import (
     when_of_filter,
     when_of_node,
 )
-from quadsim.ros.parts.mocap_and_landed_input import POSES, Standing, external_pose_of
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode, make_event
 from quadsim.ros.runtime.frames import FrameCheck

@@ -1,21 +1,69 @@
-"""What carries lidar, depth camera and range finder: any vehicle, among others."""
+"""Nodes of the sensors in the table; what carries lidar, depth camera and range finder."""
 
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 from quadsim.base.parameters import Vec3
 from quadsim.geometry.rotation import from_euler, quat, yaw_of
 from quadsim.ros.messages.transforms import StaticTransforms
 from quadsim.ros.parts.other_vehicles import Others
-from quadsim.ros.parts.sensor import SensorNode
+from quadsim.ros.parts.sensor import Health, Messages, SensorKind, SensorNode
 from quadsim.ros.parts.truth_input import POSES, TruthInput, declare_pose_frame
+from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.params import declare_one
+from quadsim.ros.runtime.runtime import entry_points
+from quadsim.sensors import SECOND, TABLE, TWICE, module_of
+from quadsim.sensors.model import SensorModel, SimulatedSensor
+from quadsim.wire.samples import SampleMessages
 from quadsim.world.scene.moving_scene import scene_with
 
 #: Roll, pitch and yaw of an optical frame in that of its camera, rad.
 OPTICAL_RPY = (-0.5 * math.pi, 0.0, -0.5 * math.pi)
+
+
+def kind_of(kind: str) -> SensorKind:
+    """What the node of a kind of sensor publishes, by the table of sensors."""
+    model: SensorModel = module_of(kind).MODEL
+
+    def messages(node: SensorNode) -> Messages:
+        return [
+            (topics.SENSORS[topic.name], partial(_written, made))
+            for topic, made in model.outputs(
+                node.params, node.environment, node.frame(""), kind + SECOND * node.second
+            )
+        ]
+
+    def health(node: SensorNode) -> Health:
+        assert model.health is not None
+        return model.health(node.params, node.sample)
+
+    return SensorKind(
+        kind,
+        TABLE[kind].device,
+        model.params_type,
+        model.needs,
+        partial(SimulatedSensor, model),
+        messages,
+        fixed=model.fixed,
+        platform=Carrier if model.carried else None,
+        health=health if model.health is not None else None,
+        twice=kind in TWICE,
+    )
+
+
+def _written(messages: SampleMessages, sample: Any) -> bytes | None:
+    """The message of a sample, if it has one."""
+    return messages.payload(sample) if messages.exist is None or messages.exist(sample) else None
+
+
+class sensor_module:
+    """What a module of ``ros/nodes`` would give of the node of a kind of sensor."""
+
+    def __init__(self, kind: str) -> None:
+        self.make, self.main = entry_points(kind_of(kind).make)
 
 
 class Carrier:

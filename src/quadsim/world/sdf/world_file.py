@@ -23,8 +23,7 @@ from quadsim.world.scene.scene import Scene, scene_of
 from quadsim.world.scene.solids import sheet_of
 from quadsim.world.scene.terrain import Heightmap
 from quadsim.world.sdf.files import MissingFileError, WorldFiles, model_file, read_sdf
-from quadsim.world.sdf.frames import WORLD, Frames
-from quadsim.world.sdf.geometry import GeometryReader
+from quadsim.world.sdf.geometry import WORLD, Frames, GeometryReader
 from quadsim.world.sdf.values import Place, number_of, only_child, pose_of, text_of, vector_of
 
 MAX_ITEMS = 100_000

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 from firmware_logs import STAMPS_US, DataFlashWriter, UlogWriter
 
-from quadsim.bag.heard import heard_of
 from quadsim.bag.log import read_log
+from quadsim.bag.measurements import heard_of
 from quadsim.bag.reading import format_of, open_bag
 from quadsim.bag.unread import unread_notes
 from quadsim.base.errors import InputError
