@@ -19,8 +19,8 @@ from quadsim.analysis.report.pictures import save_picture
 from quadsim.base.compiled import kernel
 from quadsim.base.parameters import pack
 from quadsim.world.air.wind import WIND_STATE, white_width, wind_start, wind_step
-from quadsim.world.air.wind_file import no_wind
 from quadsim.world.air.wind_parameters import WindParams
+from quadsim.world.build import no_wind
 from quadsim.world.environment import EnvironmentParams
 
 Array = NDArray[np.float64]

@@ -18,13 +18,13 @@ from scipy.optimize import brentq
 from quadsim.analysis.report.pictures import save_picture
 from quadsim.base.files import find
 from quadsim.base.parameters import load, pack
-from quadsim.vehicle.downwash import wake_at, wake_of
 from quadsim.vehicle.fleet import Fleet
+from quadsim.vehicle.neighbours import wake_at, wake_of
 from quadsim.vehicle.parameters import VehicleParams
-from quadsim.vehicle.propulsion.ground_effect import image_share, thrust_gain
 from quadsim.vehicle.propulsion.inflow import blade_response, descent_loss
 from quadsim.vehicle.propulsion.motors import open_circuit_V
 from quadsim.vehicle.propulsion.parameters import MotorParams
+from quadsim.vehicle.propulsion.rotors import image_share, thrust_gain
 from quadsim.vehicle.state import ROTOR, VEHICLE
 from quadsim.world.environment import EnvironmentParams
 

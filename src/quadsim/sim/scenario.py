@@ -42,12 +42,11 @@ from quadsim.vehicle.parameters import LoadParams, TetherParams, VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
 from quadsim.vehicle.ropes.suspension import check_ropes
 from quadsim.vehicle.start import standing_height_m
-from quadsim.world.build import HeightmapParams, extent_m
+from quadsim.world.build import HeightmapParams, environment_of, extent_m
 from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.raycast_terrain import terrain_height
 from quadsim.world.scene.scene import EMPTY_SCENE, Scene
 from quadsim.world.scene.terrain_hills import HillsParams
-from quadsim.world.taken import environment_of
 
 #: Between two places of a leg that are looked at, m.
 LOOK_M = 1.0

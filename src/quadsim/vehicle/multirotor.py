@@ -27,14 +27,13 @@ from quadsim.vehicle.formalisms.quaternion_constraint import constrained_rates
 from quadsim.vehicle.helicopter import helicopter_rates, obey_stick
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import CONSTRAINT, RK4, SEMI_IMPLICIT_EULER
-from quadsim.vehicle.propulsion.ground_effect import thrust_gain
 from quadsim.vehicle.propulsion.motors import (
     accelerate_rotors,
     battery_step,
     in_common,
     motor_current_A,
 )
-from quadsim.vehicle.propulsion.rotors import rotor_momentum, rotor_momentum_B
+from quadsim.vehicle.propulsion.rotors import rotor_momentum, rotor_momentum_B, thrust_gain
 from quadsim.vehicle.ropes.suspension import catch, has_load, has_ropes, suspend
 from quadsim.vehicle.state import (
     GIMBAL_LOCK,

@@ -1,21 +1,155 @@
-"""What vehicles do to each other: downwash and collisions."""
+"""What vehicles do to each other: downwash and collisions.
+
+The wake that one vehicle blows on another below: all rotors together push a jet of the momentum
+flux T/rho downwards along -z of the body, through the area A of all discs. First it has the speed
+of the fully contracted wake, 2 v_i = sqrt(2 T / (rho A)) (momentum theory), reached over about a
+radius; farther down it is a round turbulent jet, whose speed on the axis falls as ``B sqrt(4 T /
+(pi rho)) / x`` with B = 6.06 (Panchapakesan and Lumley, J. Fluid Mech. 246, 1993; Pope, *Turbulent
+flows*, 2000, eq. 5.6), and across as (1 + r^2/w^2)^-2 (Pope, eq. 5.82). The width w is what keeps
+the momentum, ``rho U^2 pi w^2 / 3 = T``; it spreads by 0.092 x to half the speed (measured: 0.096).
+That the wake of a whole quadrotor is such a jet: Bauersfeld, Muller, Ziegler, Coletti, Scaramuzza,
+*Robotics meets fluid dynamics*, RA-L 2024.
+
+The air that the vehicle flies through carries its wake along; the time that this takes is that of
+the air on the axis (ours).
+"""
 
 from __future__ import annotations
+
+import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import Array, Records, kernel, owning_kernel
-from quadsim.geometry.vector import dot, subtract, vec3
+from quadsim.base.compiled import Array, Records, inline, kernel, owning_kernel
+from quadsim.base.parameters import Vec3
+from quadsim.geometry.rotation import Mat3
+from quadsim.geometry.vector import add, dot, norm, scale, subtract, vec3
 from quadsim.vehicle.contact.contact import collide
 from quadsim.vehicle.contact.points import prepare
-from quadsim.vehicle.downwash import BEYOND, Wake, is_beyond, wake_at, wake_of
 from quadsim.vehicle.formalisms.formalisms import attitude_matrix
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.vehicle.physics import PhysicsParams
 from quadsim.vehicle.state import ROTOR, P, V, Vehicle, three
 from quadsim.world.air.atmosphere import air_density
 from quadsim.world.environment import EnvironmentParams
+
+#: Decay constant B of the speed on the axis.
+JET_DECAY = 6.06
+
+#: The wake ends where the air on the axis is slower, in m/s, and this many widths from the axis.
+SLOWEST_MPS, WIDTHS = 0.5, 4.0
+#: Where it begins to fade to nothing there, as a vehicle must not feel a step (ours).
+FADES_MPS, FADES_WIDTHS = 0.75, 3.5
+
+#: The bounds of a wake are larger than it by this factor, which rounding does not reach.
+BEYOND = 1.000001
+
+
+class Wake(NamedTuple):
+    """The wake of one vehicle, as it is now, and how far at most it reaches."""
+
+    down_W: Vec3
+    air_W: Vec3  # velocity in m/s of the vehicle through the air
+    radius2_m2: float  # of a disc of the area of all
+    flux_m4ps2: float  # thrust over pi and the density
+    core_mps: float
+    decay_m2ps: float
+    deepest_m: float  # below this it has ended
+    core_half_m: float  # half its width, of the core
+    half_per_m: float  # and of the jet, by its depth
+    drift_m: float  # how far the air carries it
+    drift_per_m: float  # and how much farther by the square of the depth
+
+
+@kernel
+def axis_speed(depth_m: float, core_mps: float, decay_m2ps: float) -> float:
+    """Speed in m/s of the air on the axis of a wake: constant in the core, then that of a jet."""
+    return min(core_mps, decay_m2ps / depth_m)
+
+
+@kernel
+def travel_time(depth_m: float, core_mps: float, decay_m2ps: float) -> float:
+    """Seconds that the air on the axis takes from the rotors down to a depth."""
+    core_m = decay_m2ps / core_mps
+    if depth_m <= core_m:
+        return depth_m / core_mps
+    return core_m / core_mps + 0.5 * (depth_m * depth_m - core_m * core_m) / decay_m2ps
+
+
+@inline
+def wake_of(
+    R_WB: Mat3, thrust_N: float, density_kg_m3: float, params: VehicleParams, air_W: Vec3
+) -> Wake:
+    """Wake of a vehicle that has thrust.
+
+    Args:
+        R_WB: its attitude.
+        thrust_N: sum of its rotors' thrusts.
+        density_kg_m3: of the air.
+        params: its packed VehicleParams.
+        air_W: its velocity through the air.
+    """
+    radius2 = params.rotor_directions_count * params.rotor.radius_m**2
+    flux = thrust_N / (math.pi * density_kg_m3)
+    core_mps, decay_m2ps = math.sqrt(2.0 * flux / radius2), JET_DECAY * math.sqrt(4.0 * flux)
+    half = BEYOND * WIDTHS * math.sqrt(3.0 * flux)
+    # travel_time is at most half of decay / core^2 + depth^2 / decay, which it is in the jet
+    drift_mps = BEYOND * 0.5 * norm(air_W)
+    return Wake(
+        (-R_WB[0][2], -R_WB[1][2], -R_WB[2][2]),
+        air_W,
+        radius2,
+        flux,
+        core_mps,
+        decay_m2ps,
+        BEYOND * decay_m2ps / SLOWEST_MPS,
+        half / core_mps,
+        half / decay_m2ps,
+        drift_mps * decay_m2ps / (core_mps * core_mps),
+        drift_mps / decay_m2ps,
+    )
+
+
+@inline
+def is_beyond(wake: Wake, offset_W: Vec3, depth_m: float) -> bool:
+    """Whether a wake surely ends before a point: by its bounds, without a root or a division.
+
+    Args:
+        wake: of a vehicle.
+        offset_W: the point from its centre of mass.
+        depth_m: of it along the wake's axis.
+    """
+    if depth_m <= 0.0 or depth_m > wake.deepest_m:
+        return True
+    depth2 = depth_m * depth_m
+    reach_m = max(wake.core_half_m, wake.half_per_m * depth_m)
+    reach_m += wake.drift_m + wake.drift_per_m * depth2
+    return dot(offset_W, offset_W) - depth2 > reach_m * reach_m
+
+
+@kernel
+def wake_at(wake: Wake, offset_W: Vec3, depth_m: float) -> Vec3:
+    """Velocity in m/s (world axes) of a wake at a point; arguments as of :func:`is_beyond`."""
+    still = (0.0, 0.0, 0.0)
+    if depth_m <= 0.0:
+        return still
+    speed = axis_speed(depth_m, wake.core_mps, wake.decay_m2ps)
+    if speed < SLOWEST_MPS:
+        return still
+    carried_s = travel_time(depth_m, wake.core_mps, wake.decay_m2ps)
+    offset_W = add(offset_W, scale(carried_s, wake.air_W))
+    along_m = dot(offset_W, wake.down_W)
+    across2 = dot(offset_W, offset_W) - along_m * along_m
+    width2 = 3.0 * wake.flux_m4ps2 / (speed * speed)
+    if across2 > WIDTHS * WIDTHS * width2:
+        return still
+    begun = depth_m / math.sqrt(depth_m * depth_m + wake.radius2_m2)
+    widths2 = across2 / width2
+    left = min((speed - SLOWEST_MPS) / (FADES_MPS - SLOWEST_MPS), 1.0)
+    left *= min((WIDTHS**2 - widths2) / (WIDTHS**2 - FADES_WIDTHS**2), 1.0)
+    return scale(left * begun * speed / (1.0 + widths2) ** 2, wake.down_W)
 
 
 @kernel

@@ -10,8 +10,8 @@ from scipy.spatial.transform import Rotation
 
 from quadsim.base.files import find
 from quadsim.base.parameters import load, pack
-from quadsim.vehicle.downwash import wake_at, wake_of
 from quadsim.vehicle.fleet import Fleet
+from quadsim.vehicle.neighbours import wake_at, wake_of
 from quadsim.vehicle.parameters import VehicleParams
 from quadsim.world.environment import EnvironmentParams
 

@@ -15,9 +15,8 @@ from quadsim.base.parameters import load, pack
 from quadsim.geometry.geodesy import Datum
 from quadsim.vehicle.fleet import Fleet
 from quadsim.vehicle.parameters import ContactParams, VehicleParams
-from quadsim.vehicle.propulsion.ground_effect import image_share, thrust_gain
 from quadsim.vehicle.propulsion.parameters import RotorParams
-from quadsim.vehicle.propulsion.rotors import rotor_wrench
+from quadsim.vehicle.propulsion.rotors import image_share, rotor_wrench, thrust_gain
 from quadsim.vehicle.state import ROTOR, VEHICLE, V
 from quadsim.world.environment import EnvironmentParams
 

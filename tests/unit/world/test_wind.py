@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import flatten, from_mapping, pack, unflatten
 from quadsim.world.air.wind import WIND_STATE, WIND_WHITE, wind_start, wind_step
-from quadsim.world.air.wind_file import no_wind, read_wind, wind_table
 from quadsim.world.air.wind_parameters import WindParams
+from quadsim.world.build import no_wind, read_wind, wind_table
 from quadsim.world.environment import EnvironmentParams
 
 Array = NDArray[np.float64]

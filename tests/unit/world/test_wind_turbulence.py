@@ -15,11 +15,18 @@ from spectra import welch
 
 from quadsim.base.compiled import kernel
 from quadsim.base.parameters import pack
-from quadsim.world.air import turbulence
-from quadsim.world.air.turbulence import standard_scales, transition
-from quadsim.world.air.wind import WIND_STATE, white_width, wind_start, wind_step
-from quadsim.world.air.wind_file import no_wind
+from quadsim.world.air.wind import (
+    VON_KARMAN_LENGTHS,
+    VON_KARMAN_SHARES,
+    WIND_STATE,
+    standard_scales,
+    transition,
+    white_width,
+    wind_start,
+    wind_step,
+)
 from quadsim.world.air.wind_parameters import WindParams
+from quadsim.world.build import no_wind
 from quadsim.world.environment import EnvironmentParams
 
 Array = NDArray[np.float64]
@@ -103,8 +110,8 @@ def test_the_step_is_the_exact_solution(tau):
 
 @pytest.mark.parametrize("along", [True, False])
 def test_four_dryden_spectra_make_von_karmans(along):
-    shares = np.array(turbulence.VON_KARMAN_SHARES)
-    lengths = np.array(turbulence.VON_KARMAN_LENGTHS)
+    shares = np.array(VON_KARMAN_SHARES)
+    lengths = np.array(VON_KARMAN_LENGTHS)
     assert shares.sum() == pytest.approx(1.0, abs=1e-12)
     wavenumber = np.concatenate([[0.0], np.geomspace(1e-3, 300.0, 2000)])[:, None]
     mixture = (shares * lengths * dryden(lengths * wavenumber, along)).sum(axis=1)
