@@ -23,7 +23,7 @@ from quadsim.world.ground import ground_height_of, slope_heights, slope_of
 from quadsim.world.scene.raycast_terrain import TerrainArrays, terrain_height
 from quadsim.world.scene.scene import EMPTY_SCENE, Scene, scene_of
 from quadsim.world.scene.terrain import Heightmap
-from quadsim.world.scene.terrain_geotiff import read_heightmap_file
+from quadsim.world.scene.terrain_files import read_heightmap_file
 from quadsim.world.scene.terrain_hills import HillsParams, hills
 from quadsim.world.sdf.world_file import World, load_world
 

@@ -38,7 +38,7 @@ from quadsim.estimation.eskf.mechanisation import ImuInput, predict_or_align
 from quadsim.estimation.eskf.outputs import line_odometry, pose_covariance
 from quadsim.estimation.eskf.parameters import DelayParams
 from quadsim.estimation.interface import late_words
-from quadsim.ros.parts.estimator_health import judge_estimate
+from quadsim.ros.parts.estimator_parts import judge_estimate
 from quadsim.sim.log import OK, WARN
 from tests.helpers.matched_flights import START_NS, MatchedRun, Motion, Sensors, flight
 

@@ -13,8 +13,8 @@ pytest.importorskip("rclpy")
 from quadsim.base.parameters import leaves
 from quadsim.estimation.eskf.parameters import EstimatorParams
 from quadsim.ros.messages.cdr import MessageError
-from quadsim.ros.parts.estimator_health import ImuWatch, Standing, judge_estimate
 from quadsim.ros.parts.estimator_params import when_of_filter
+from quadsim.ros.parts.estimator_parts import ImuWatch, Standing, judge_estimate
 from quadsim.ros.runtime.frames import FrameCheck
 
 SECOND_NS = 1_000_000_000

@@ -14,7 +14,7 @@ from quadsim.base.errors import InputError
 from quadsim.world.scene.raycast_terrain import terrain_height
 from quadsim.world.scene.scene import scene_of
 from quadsim.world.scene.terrain import Heightmap
-from quadsim.world.scene.terrain_geotiff import read_geotiff, read_heightmap_file
+from quadsim.world.scene.terrain_files import read_geotiff, read_heightmap_file
 
 UTM32 = "EPSG:32632"
 EAST_M, NORTH_M = 465_000.0, 5_249_000.0  # of the north-west corner

@@ -18,7 +18,7 @@ from PIL import Image
 
 from quadsim.base.errors import InputError
 from quadsim.world.scene.mesh import load_mesh
-from quadsim.world.scene.terrain_geotiff import read_heightmap
+from quadsim.world.scene.terrain_files import read_heightmap
 from quadsim.world.sdf import world_file
 from quadsim.world.sdf.world_file import load_world
 

@@ -18,7 +18,7 @@ from quadsim.world.scene.obstacles import Box, Cylinder, Mesh, Plane, Sphere
 from quadsim.world.scene.raycast_terrain import terrain_height
 from quadsim.world.scene.scene import cast_ray
 from quadsim.world.scene.terrain import Heightmap
-from quadsim.world.scene.terrain_geotiff import read_heightmap
+from quadsim.world.scene.terrain_files import read_heightmap
 from quadsim.world.sdf.world_file import load_world
 
 DOWN = (0.0, 0.0, -1.0)

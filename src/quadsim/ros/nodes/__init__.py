@@ -15,7 +15,7 @@ def node_module(executable: str) -> Any:
         ModuleNotFoundError: there is no such executable.
     """
     if executable in TABLE and executable not in SCANNERS:
-        from quadsim.ros.parts.ray_sensor import sensor_module
+        from quadsim.ros.parts.sensor_nodes import sensor_module
 
         return sensor_module(executable)
     return import_module(f"quadsim.ros.nodes.{executable}")

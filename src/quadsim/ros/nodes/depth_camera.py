@@ -10,8 +10,8 @@ from sensor_msgs.msg import CameraInfo, PointCloud2, PointField
 
 from quadsim.ros.messages.images import ImageWriter, millimetres
 from quadsim.ros.messages.world import make_time
-from quadsim.ros.parts.ray_sensor import Carrier
 from quadsim.ros.parts.sensor import Messages, SensorKind, SensorNode
+from quadsim.ros.parts.sensor_nodes import Carrier
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.sensors import OPTICAL

@@ -34,20 +34,20 @@ from quadsim.ros.messages.cdr import MessageError, Reader, stamp_ns_of, stamp_of
 from quadsim.ros.messages.conversion import OdometryWriter
 from quadsim.ros.messages.transforms import Mounts, Transforms
 from quadsim.ros.messages.world import datum_at, read_datum
-from quadsim.ros.parts.estimator_health import (
-    POSES,
-    ImuWatch,
-    Standing,
-    external_pose_of,
-    innovations,
-    judge_estimate,
-)
 from quadsim.ros.parts.estimator_params import (
     SAFE,
     EstimatorNodeParams,
     check_beside,
     when_of_filter,
     when_of_node,
+)
+from quadsim.ros.parts.estimator_parts import (
+    POSES,
+    ImuWatch,
+    Standing,
+    external_pose_of,
+    innovations,
+    judge_estimate,
 )
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.base import QuadsimNode, make_event

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from quadsim.ros.messages.scans import LEVEL_FRAME, MOUNTED_LEVEL_FRAME, CloudWriter, ScanWriter
-from quadsim.ros.parts.ray_sensor import Carrier
 from quadsim.ros.parts.sensor import Messages, SensorKind, SensorNode
+from quadsim.ros.parts.sensor_nodes import Carrier
 from quadsim.ros.runtime import topics
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.sensors.lidar import KIND, LidarParams, SimulatedLidar

@@ -66,7 +66,7 @@ class SensorKind:
             the parameters have changed, always with the same topics.
         needed: whether the graph is incomplete while nobody listens.
         fixed: parameters that change with a restart only.
-        platform: makes what carries the sensor, see :mod:`quadsim.ros.parts.ray_sensor`; None is
+        platform: makes what carries the sensor, see :mod:`quadsim.ros.parts.sensor_nodes`; None is
             the simulated vehicle.
         health: what it reports of the last sample, apart from gaps.
         twice: whether a vehicle may carry two.

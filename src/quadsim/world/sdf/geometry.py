@@ -19,7 +19,7 @@ from quadsim.world.scene.mesh import load_mesh
 from quadsim.world.scene.obstacles import Box, Cylinder, Mesh, Obstacle, Plane, Pose, Shape, Sphere
 from quadsim.world.scene.solids import cone, ellipsoid, prism, sheet_of
 from quadsim.world.scene.terrain import Heightmap
-from quadsim.world.scene.terrain_geotiff import read_heightmap_file
+from quadsim.world.scene.terrain_files import read_heightmap_file
 from quadsim.world.sdf.files import WorldFiles
 from quadsim.world.sdf.values import (
     Place,
