@@ -355,6 +355,20 @@ def exit_status(passed: bool) -> int:
     return PASSED if passed else FAILED
 
 
+def new_file(output: Path | None, bag: Path, kind: str) -> Path:
+    """The parameter file to write: ``--output``, or ``<bag>_<kind>.yaml``.
+
+    Raises:
+        InputError: it is there already, or its name is wrong.
+    """
+    path = output or Path(f"{bag.resolve().name.removesuffix('.mcap')}_{kind}.yaml")
+    if path.suffix not in (".yaml", ".yml"):
+        raise InputError(f"--output {path}: the file's name ends in .yaml")
+    if path.exists():
+        raise InputError(f"{path}: exists already; name a new file with --output")
+    return path
+
+
 def write_or_print(text: str, output: Path | None) -> None:
     """Print a file, or write it in the place of what is there.
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from quadsim.base.errors import InputError
+from quadsim.base.files import find
 from quadsim.base.options import argument, option
-from quadsim.cli.common import finish, working
+from quadsim.base.whole_files import write_whole
+from quadsim.cli.common import finish, new_file, working
 from quadsim.cli.options import Namespace, Printed, command, given
+
+T = TypeVar("T")
 
 #: Options that belong to one of the two alone.
 OF_VEHICLE = ("vehicle", "gravity_mps2", "flights", "residual")
@@ -71,16 +75,9 @@ class IdentifyOptions(Printed):
         for name, flag in given().items():
             if name in others:
                 raise InputError(f"{flag}: not used {used} --brakes")
-        kind = "guard" if self.brakes else "vehicle"
         if self.brakes and len(self.bags) > 1:
             raise InputError("--brakes: takes one bag")
-        stem = self.bags[0].resolve().name.removesuffix(".mcap")
-        path = self.output or Path(f"{stem}_{kind}.yaml")
-        if path.suffix not in (".yaml", ".yml"):
-            raise InputError(f"--output {path}: a {kind} file ends in .yaml")
-        if path.exists():
-            raise InputError(f"{path}: exists already; name a new file with --output")
-        return path
+        return new_file(self.output, self.bags[0], "guard" if self.brakes else "vehicle")
 
 
 @command(IdentifyOptions)
@@ -105,17 +102,12 @@ def identify(options: IdentifyOptions) -> int:
     if options.flights or options.residual or len(options.bags) > 1:
         return _identify_flights(options, path)
     from quadsim.bag.reading import open_bag
-    from quadsim.base.files import find
-    from quadsim.base.parameters import from_mapping, read_yaml
-    from quadsim.base.whole_files import write_whole
     from quadsim.lab.identify.flight_data import read_flight
     from quadsim.lab.identify.identification import identify_vehicle as estimate
     from quadsim.lab.identify.identification import vehicle_summary, vehicle_text
     from quadsim.vehicle.parameters import VehicleParams
 
-    file = find("vehicles", options.vehicle)
-    raw = read_yaml(file)
-    params = from_mapping(VehicleParams, raw, str(file))
+    _, raw, params = _file("vehicles", options.vehicle, VehicleParams)
     (bag,) = options.bags
     with open_bag(bag) as opened, working(f"reading {bag}"):
         data = read_flight(opened, options.namespace, options.odometry)
@@ -126,20 +118,24 @@ def identify(options: IdentifyOptions) -> int:
     return finish(result, options.as_json, _show, f"file: {path}")
 
 
+def _file(kind: str, name: str, cls: type[T]) -> tuple[Path, dict[str, Any], T]:
+    """A file of ``config/<kind>``: its path, its mapping, and the parameters."""
+    from quadsim.base.parameters import from_mapping, read_yaml
+
+    path = find(kind, name)
+    raw = read_yaml(path)
+    return path, raw, from_mapping(cls, raw, str(path))
+
+
 def _identify_flights(options: IdentifyOptions, path: Path) -> int:
     """Fit a vehicle's predictions to recorded flights, and write its file."""
     from quadsim.bag.reading import open_bag
-    from quadsim.base.files import find
-    from quadsim.base.parameters import from_mapping, read_yaml
-    from quadsim.base.whole_files import write_whole
     from quadsim.lab.identify.alignment import align_recorder
     from quadsim.lab.identify.flights import flights_summary, flights_text, identify_flights
     from quadsim.lab.validate.recorded import read_recorded
     from quadsim.vehicle.parameters import VehicleParams
 
-    file = find("vehicles", options.vehicle)
-    raw = read_yaml(file)
-    params = from_mapping(VehicleParams, raw, str(file))
+    _, raw, params = _file("vehicles", options.vehicle, VehicleParams)
     with ExitStack() as stack, working("reading"):
         bags = [stack.enter_context(open_bag(log)) for log in options.bags]
         alignment = align_recorder(bags, options.namespace, params.recorder)
@@ -172,9 +168,6 @@ def _show_flights(result: dict[str, Any]) -> None:
 def _identify_brakes(options: IdentifyOptions, path: Path) -> int:
     """Measure how the vehicle stops, and write the guard's file."""
     from quadsim.bag.reading import open_bag
-    from quadsim.base.files import find
-    from quadsim.base.parameters import from_mapping, read_yaml
-    from quadsim.base.whole_files import write_whole
     from quadsim.hil.guard.parameters import GuardParams
     from quadsim.lab.identify.brakes import (
         brakes_summary,
@@ -184,9 +177,7 @@ def _identify_brakes(options: IdentifyOptions, path: Path) -> int:
         read_brake_flight,
     )
 
-    file = find("guards", options.guard)
-    raw = read_yaml(file)
-    from_mapping(GuardParams, raw, str(file))
+    file, raw, _ = _file("guards", options.guard, GuardParams)
     (bag,) = options.bags
     with open_bag(bag) as opened, working(f"reading {bag}"):
         flight = read_brake_flight(opened, options.namespace, options.odometry, options.command)
@@ -211,7 +202,7 @@ def _show_brakes(result: dict[str, Any]) -> None:
     stops = (
         (
             f"{stop['at_s']:.1f}",
-            *(_digits(stop[key]) for key in ("speed_mps", "way_m", "counted_m")),
+            *(f"{stop[key]:.2f}".replace("nan", "") for key in ("speed_mps", "way_m", "counted_m")),
             stop["why_not"] and f"not used: {stop['why_not']}",
         )
         for stop in result["stops"]
@@ -231,11 +222,6 @@ def _interval(figure: dict[str, Any]) -> str:
     from quadsim.cli.show import number
 
     return f"{number(figure['low'])} … {number(figure['high'])}"
-
-
-def _digits(value: float) -> str:
-    """Two decimals; nothing for what is not known."""
-    return f"{value:.2f}" if value == value else ""
 
 
 def _show(result: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import click
 
 from quadsim.base.errors import InputError, did_you_mean, shown
 from quadsim.base.options import argument, option
-from quadsim.cli.common import finish, say, working
+from quadsim.cli.common import finish, new_file, say, working
 from quadsim.cli.options import Namespace, Printed, command
 
 
@@ -69,19 +69,6 @@ class FitOptions(Printed):
         None, "the sensor file; it must not exist yet", path="file", unset="<bag>_imu.yaml"
     )
 
-    def file(self) -> Path:
-        """The file to write.
-
-        Raises:
-            InputError: it is there already, or its name is wrong.
-        """
-        path = self.output or Path(f"{self.bag.resolve().name.removesuffix('.mcap')}_imu.yaml")
-        if path.suffix not in (".yaml", ".yml"):
-            raise InputError(f"--output {path}: a sensor file ends in .yaml")
-        if path.exists():
-            raise InputError(f"{path}: exists already; name a new file with --output")
-        return path
-
 
 @command(FitOptions)
 def fit(options: FitOptions) -> int:
@@ -95,7 +82,7 @@ def fit(options: FitOptions) -> int:
     from quadsim.base.whole_files import write_whole
     from quadsim.lab.sensor_check import fit
 
-    path = options.file()
+    path = new_file(options.output, options.bag, "imu")
     with open_bag(options.bag) as opened, working(f"reading {options.bag}"):
         recorded = fit.read_recording(opened, options.namespace, options.topic)
     fit.refuse_motion(recorded)

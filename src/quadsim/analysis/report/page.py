@@ -6,12 +6,11 @@ It shows a few frames of what each depth camera of a bag saw, too.
 from __future__ import annotations
 
 import json
-import struct
-import zlib
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.resources import files
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ import numpy as np
 import plotly.graph_objects as go
 from markupsafe import Markup
 from numpy.typing import NDArray
+from PIL import Image
 from plotly.colors import get_colorscale, sample_colorscale, unlabel_rgb
 
 from quadsim.analysis.report import tables
@@ -255,7 +255,9 @@ def _strip(bag: Bag, topic: str) -> Strip | None:
         words = f"dark near, bright from {far_m:.1f} m on, grey: nothing came back"
     gap = np.full((len(colours[0]), GAP, 3), 255, np.uint8)
     side = [part for colour in colours for part in (colour, gap)][:-1]
-    address = "data:image/png;base64," + b64encode(png(np.concatenate(side, axis=1))).decode()
+    picture = BytesIO()
+    Image.fromarray(np.concatenate(side, axis=1)).save(picture, "PNG")
+    address = "data:image/png;base64," + b64encode(picture.getvalue()).decode()
     return Strip(topic, f"After {times} s; {words}.", address)
 
 
@@ -295,19 +297,3 @@ def _by_id(ids: Pixels) -> Pixels:
     colours = _SCALE[(ids.astype(np.uint64) * 97 % 256).astype(np.uint8)]
     colours[ids == 0] = NOTHING
     return np.asarray(colours)
-
-
-def png(rgb: Pixels) -> bytes:
-    """A PNG of (H, W, 3) bytes (ISO/IEC 15948: colour type 2, no filter)."""
-    height, width, _ = rgb.shape
-
-    def chunk(name: bytes, content: bytes) -> bytes:
-        body = name + content
-        return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
-
-    rows = np.concatenate([np.zeros((height, 1), np.uint8), rgb.reshape(height, -1)], axis=1)
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows.tobytes()))
-        + chunk(b"IEND", b"")
-    )  # fmt: skip

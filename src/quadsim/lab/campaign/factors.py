@@ -195,7 +195,7 @@ def factor_from(name: str, content: Any, where: str) -> Factor:
 def _listed(name: str, kind: str, content: Any, where: str) -> Factor:
     """Choices, a list or labels with values; or cases, labels with keys and values."""
     if isinstance(content, list) and kind == CHOICES:
-        content = {_label(value): value for value in content}
+        content = {v if isinstance(v, str) else json.dumps(v): v for v in content}
     if not isinstance(content, Mapping) or not content:
         wanted = "a list, or labels with values" if kind == CHOICES else "labels with keys"
         raise InputError(f"{where}: {kind}: {shown(content)}; allowed: {wanted}")
@@ -210,10 +210,6 @@ def _listed(name: str, kind: str, content: Any, where: str) -> Factor:
                 )
         values = tuple({str(key): value for key, value in case.items()} for case in values)
     return Factor(name, kind, Numbers(), tuple(map(str, content)), values)
-
-
-def _label(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def shares(method: str, count: int, factors: int, seed: int) -> Array:

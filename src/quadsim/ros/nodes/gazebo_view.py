@@ -29,8 +29,8 @@ from quadsim.ros.runtime.params import declare, declare_texts
 from quadsim.ros.runtime.runtime import entry_points
 from quadsim.ros.runtime.topics import Topic, message_class
 
-#: ros_gz_interfaces/msg/Entity.MODEL.
-MODEL = 2
+#: ros_gz_interfaces/msg/Entity.MODEL, simulation_interfaces/msg/Result.RESULT_OK.
+MODEL, RESULT_OK = 2, 1
 
 
 def put_pose(pose: Any, motion: Any) -> None:
@@ -76,28 +76,21 @@ class PoseService:
         return self.type_name.partition("/")[0]
 
 
-def _pose_refused(answer: Any) -> str:
-    return "" if answer.success else "no such model"
-
-
-def _state_refused(answer: Any) -> str:
-    # Result.RESULT_OK is 1
-    return "" if answer.result.result == 1 else str(answer.result.error_message or "refused")
-
-
 #: By their names as the parameter ``service`` has them; the first that is there is used.
 SERVICES = {
     "simulation_interfaces": PoseService(
         "simulation_interfaces/srv/SetEntityState",
         "/gzserver/set_entity_state",
         state_request,
-        _state_refused,
+        lambda answer: (
+            "" if answer.result.result == RESULT_OK else answer.result.error_message or "refused"
+        ),
     ),
     "set_pose": PoseService(
         "ros_gz_interfaces/srv/SetEntityPose",
         "/world/{world}/set_pose",
         pose_request,
-        _pose_refused,
+        lambda answer: "" if answer.success else "no such model",
     ),
 }
 

@@ -156,14 +156,11 @@ class PlannerNode(QuadsimNode):
         self._scans = ScanInput(self, self._on_scan)
         self._pose = PoseInput(self, self._on_pose)
         self._others = Others(self, self._pose.frame)
-        self.listen(topics.GOALS, self._on_goals, raw=False)
+        self.listen(topics.GOALS, lambda message: self._fly_to(read_goals(message)), raw=False)
         self.listen(topics.GOAL_POSE, self._on_goal, raw=False)
         self._say_status()
 
     # ---- inputs --------------------------------------------------------------------------------
-
-    def _on_goals(self, message: Any) -> None:
-        self._fly_to(read_goals(message))
 
     def _on_goal(self, message: Any) -> None:
         if not self._stamp_ns:
