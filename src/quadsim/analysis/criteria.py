@@ -93,12 +93,6 @@ def stretches(series: SignalSeries, inside: NDArray[np.bool_]) -> list[tuple[int
     return [(int(a), int(b)) for a, b in zip(first, last, strict=True) if inside[a]]
 
 
-def _cut(series: SignalSeries, criterion: SignalCriterion, start_ns: int) -> SignalSeries:
-    since_ns = series.stamp_ns - start_ns
-    rows = (since_ns >= criterion.from_s * 1e9) & (since_ns <= criterion.to_s * 1e9)
-    return SignalSeries(series.stamp_ns[rows], series.values[rows])
-
-
 def _held_s(series: SignalSeries, least: float, limit: float, at_end: bool) -> tuple[float, bool]:
     """Longest (or last) time in a band, and whether that is the whole series."""
     with np.errstate(invalid="ignore"):
@@ -123,7 +117,10 @@ def judge_signal(criterion: SignalCriterion, logs: Logs) -> Judged:
     """
     check_signals([criterion], "judged")
     signal = SIGNALS[criterion.signal]
-    series = _cut(signal.of(logs), criterion, logs[0].start_ns)
+    series = signal.of(logs)
+    since_ns = series.stamp_ns - logs[0].start_ns
+    rows = (since_ns >= criterion.from_s * 1e9) & (since_ns <= criterion.to_s * 1e9)
+    series = SignalSeries(series.stamp_ns[rows], series.values[rows])
     if signal.is_share:
         counts = np.arange(1, len(series) + 1)
         series = SignalSeries(series.stamp_ns, np.cumsum(series.values) / counts)

@@ -161,8 +161,9 @@ class Bag:
         try:
             return self.typestore.deserialize_cdr(message.payload, message.type_name)
         except _UNREADABLE as error:
+            why = " ".join(str(error).split()) or type(error).__name__
             raise QuadsimError(
-                f"{self.path}: {message.topic}: not a {message.type_name} ({_reason(error)})"
+                f"{self.path}: {message.topic}: not a {message.type_name} ({why})"
             ) from error
 
     def first(self, topic: str) -> Any:
@@ -231,8 +232,3 @@ def _definitions(stored: StoredTopic) -> dict[str, Any]:
     except _UNREADABLE:
         return {}  # reading the topic then reports an unknown type
     return {}
-
-
-def _reason(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return text or type(error).__name__

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from quadsim.base.errors import InputError
 from quadsim.base.files import find
@@ -13,8 +13,6 @@ from quadsim.base.options import argument, option
 from quadsim.base.whole_files import write_whole
 from quadsim.cli.common import finish, new_file, working
 from quadsim.cli.options import Namespace, Printed, command, given
-
-T = TypeVar("T")
 
 #: Options that belong to one of the two alone.
 OF_VEHICLE = ("vehicle", "gravity_mps2", "flights", "residual")
@@ -118,7 +116,7 @@ def identify(options: IdentifyOptions) -> int:
     return finish(result, options.as_json, _show, f"file: {path}")
 
 
-def _file(kind: str, name: str, cls: type[T]) -> tuple[Path, dict[str, Any], T]:
+def _file(kind: str, name: str, cls: type[Any]) -> tuple[Path, dict[str, Any], Any]:
     """A file of ``config/<kind>``: its path, its mapping, and the parameters."""
     from quadsim.base.parameters import from_mapping, read_yaml
 

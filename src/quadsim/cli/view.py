@@ -205,7 +205,10 @@ def _draw(
         if options.kind == "live":
             _draw_live(options, picture, shown)
         elif scenario is not None and options.kind == "flight":
-            _draw_flight(picture, scenario)
+            from quadsim.view.scenarios import draw_scenario
+
+            with FlightProgress(scenario.name, scenario.file.duration_s) as progress:
+                draw_scenario(picture, scenario, progress.update)
         else:
             _draw_bag(options, picture)
     except QuadsimError:
@@ -226,13 +229,6 @@ def _draw_live(options: ViewOptions, picture: Picture, shown: Viewer | None) -> 
     from quadsim.ros.runtime.domain import chosen_domain
 
     watch(picture, options.namespaces, options.datum, chosen_domain(options.domain), shown)
-
-
-def _draw_flight(picture: Picture, scenario: Scenario) -> None:
-    from quadsim.view.scenarios import draw_scenario
-
-    with FlightProgress(scenario.name, scenario.file.duration_s) as progress:
-        draw_scenario(picture, scenario, progress.update)
 
 
 def _draw_bag(options: ViewOptions, picture: Picture) -> None:

@@ -54,20 +54,6 @@ def _add_ambience(world: Element, environment: EnvironmentParams) -> None:
     add_child(world, "spherical_coordinates", content)
 
 
-def _add_machinery(world: Element) -> None:
-    """Physics and the systems that move, tell and draw."""
-    physics = {"max_step_size": STEP_S, "real_time_factor": 1.0}
-    add_child(world, "physics", physics, name="step", type="ignored")
-    for library, kind, settings in WORLD_SYSTEMS:
-        add_system(world, library, kind, settings)
-
-
-def _add_sun(world: Element) -> None:
-    light = add_child(world, "light", name="sun", type="directional")
-    add_child(light, "pose", (0.0, 0.0, 10.0, 0.0, 0.0, 0.0))
-    add_child(light, "direction", (-0.5, 0.1, -0.9))
-
-
 def _add_obstacle(world: Element, name: str, obstacle: Obstacle) -> None:
     """A model that stands still; what is seen is what is touched."""
     model = add_child(world, "model", name=name)
@@ -107,9 +93,14 @@ def world_sdf(
     environment = environment or EnvironmentParams()
     root = Element("sdf", {"version": SDF_VERSION})
     world = add_child(root, "world", name=name)
-    _add_machinery(world)
+    physics = {"max_step_size": STEP_S, "real_time_factor": 1.0}
+    add_child(world, "physics", physics, name="step", type="ignored")
+    for library, system, settings in WORLD_SYSTEMS:
+        add_system(world, library, system, settings)
     _add_ambience(world, environment)
-    _add_sun(world)
+    light = add_child(world, "light", name="sun", type="directional")
+    add_child(light, "pose", (0.0, 0.0, 10.0, 0.0, 0.0, 0.0))
+    add_child(light, "direction", (-0.5, 0.1, -0.9))
     for frame, pose in (frames or {}).items():
         add_child(add_child(world, "frame", name=frame), "pose", (*pose.p_A, *angles_of(pose)))
     every = list(obstacles)

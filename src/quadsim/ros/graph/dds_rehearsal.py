@@ -22,7 +22,6 @@ from std_msgs.msg import Bool
 from std_srvs.srv import SetBool, Trigger
 
 from quadsim.base.errors import FlightError
-from quadsim.firmware.fly import FirmwareChoice
 from quadsim.gazebo.worlds import world_sdf
 from quadsim.hil.rehearsal.flight import TRACK, Outcome
 from quadsim.hil.rehearsal.rehearsal import Rehearsal
@@ -87,14 +86,9 @@ def options_for(rehearsal: Rehearsal, folder: Path, bag: Path | None) -> HilOpti
         others_height=tuple(2.0 * mover.half_height_m for mover in movers) or (0.4,),
         rehearsal=str(rehearsal.path),
         seed=rehearsal.seed,
-        firmware=_source_of(rehearsal.firmware),
+        firmware=FirmwareSource(*astuple(rehearsal.firmware)[:4] if rehearsal.firmware else ()),
         record="false" if bag is None else str(bag.absolute()),
     )
-
-
-def _source_of(firmware: FirmwareChoice | None) -> FirmwareSource:
-    """The arguments of the graph, which flies in real time."""
-    return FirmwareSource() if firmware is None else FirmwareSource(*astuple(firmware)[:4])
 
 
 class FlightTime:

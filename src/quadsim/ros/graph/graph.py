@@ -173,18 +173,12 @@ def _chosen(
         "estimator": {
             **sim_time,
             **place,
-            "own": _own_estimator(scenario),
+            "own": own.name if (own := part_of(scenario.parts, "estimator")) else "",
             "beside": list(options.beside),
         },
         "autopilot": {**sim_time, "auto_start": options.arm, "joystick": options.joystick or ""},
         "mixer": sim_time,
     }
-
-
-def _own_estimator(scenario: Scenario) -> str:
-    """The scenario's own estimator, if it has one; empty: ours."""
-    part = part_of(scenario.parts, "estimator")
-    return "" if part is None else part.name
 
 
 def _refuse(scenario: Scenario, options: GraphOptions, drivers: Drivers) -> None:

@@ -241,17 +241,10 @@ class DynamicsNode(QuadsimNode):
         latency_samples = math.ceil(round(params.imu_latency_s * 1e9) / self._period_ns)
         delay_ns = (physics.command_delay_samples + latency_samples) * self._period_ns
         self._late_ns = delay_ns + self._period_ns
-        self._forbearance = Forbearance(
-            params.count, self._patient_age_ns(), round(PATIENCE_S * 1e9)
-        )
+        # age of a command that is waited for: 0 never, and what the IMU is late comes on top
+        age_s = params.max_command_age_s and params.max_command_age_s + params.imu_latency_s
+        self._forbearance = Forbearance(params.count, round(age_s * 1e9), round(PATIENCE_S * 1e9))
         self._lockstep = Lockstep(params.count, delay_ns) if params.pacing == "lockstep" else None
-
-    def _patient_age_ns(self) -> int:
-        """Age of a command that is waited for: 0 never, and what the IMU is late comes on top."""
-        params = self.params
-        if not params.max_command_age_s:
-            return 0
-        return round((params.max_command_age_s + params.imu_latency_s) * 1e9)
 
     def _listen_to(self, vehicle: VehicleTruth) -> None:
         reader = RotorsReader(self.fleet.rotor_count, self.fleet.params.commands)

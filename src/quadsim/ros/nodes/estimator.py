@@ -118,7 +118,10 @@ class EstimatorNode(QuadsimNode):
             self, "own", "", "estimator of your own to fly on, module:Class; empty: the filter"
         )
         self._own = OwnEstimator(Part("estimator", own), params, datum) if own else None
-        self._beside = self._make_beside(names, params, datum)
+        check_beside(names, f"node {self.get_fully_qualified_name()}: parameter beside")
+        self._beside: dict[str, AnyEstimator] = {
+            name.rpartition(":")[2].lower(): make_estimator(name, params, datum) for name in names
+        }
         self._all: list[AnyEstimator] = [self.filter, self._blind, *self._beside.values()]
         self._all += [] if self._own is None else [self._own]
         self._datum_heard: Datum | None = None
@@ -149,19 +152,6 @@ class EstimatorNode(QuadsimNode):
         self._trouble, self._frozen = "", 0
         self._left_out: dict[str, str] = {}
         self.wall_timer(WATCH_PERIOD_S, self._look)
-
-    def _make_beside(
-        self, names: list[str], params: EstimatorParams, datum: Datum | None
-    ) -> dict[str, AnyEstimator]:
-        """Other estimators by their names.
-
-        Raises:
-            InputError: one is not known, or runs anyway.
-        """
-        check_beside(names, f"node {self.get_fully_qualified_name()}: parameter beside")
-        return {
-            name.rpartition(":")[2].lower(): make_estimator(name, params, datum) for name in names
-        }
 
     def _make_outputs(self, params: EstimatorParams, node_params: EstimatorNodeParams) -> None:
         self._odometry_output = self.offer(topics.ODOMETRY, needed=True)
@@ -240,7 +230,7 @@ class EstimatorNode(QuadsimNode):
 
     def _listen_to_others(self, node_params: EstimatorNodeParams) -> None:
         """Motion capture, and whoever knows that the vehicle stands."""
-        self.listen(topics.LANDED, self._on_landed, raw=False)
+        self.listen(topics.LANDED, lambda m: self._standing.tell(bool(m.data)), raw=False)
         self.listen(topics.MISSION_STATUS, self._on_mission_status, raw=False)
         topic = POSES.get(node_params.external_pose_type)
         if topic is not None:
@@ -350,10 +340,6 @@ class EstimatorNode(QuadsimNode):
             for words in unknown.notes:
                 self.get_logger().info(words)
 
-    def _date_ns(self, stamp_ns: int) -> int:
-        """A time since 1970 that may be a date: a stamp, or the clock."""
-        return stamp_ns if date_year_of(stamp_ns) else self.get_clock().now().nanoseconds
-
     def _publish(self, stamp_ns: int, view: Any) -> None:
         before_ns, self._published_ns = self._published_ns, stamp_ns
         flown = self._flown
@@ -403,7 +389,9 @@ class EstimatorNode(QuadsimNode):
         if view["covariance_type"] == NavSatFix.COVARIANCE_TYPE_UNKNOWN:
             covariance[:] = 0.0
         if self._unknown is not None and self.filter.datum is not None:
-            self._unknown.hear_place(self.filter.datum, self._date_ns(stamp_ns))
+            # a time since 1970 that may be a date: the stamp, or the clock
+            date_ns = stamp_ns if date_year_of(stamp_ns) else self.get_clock().now().nanoseconds
+            self._unknown.hear_place(self.filter.datum, date_ns)
             self._unknown.hear_fix(covariance)
         self._tell(kind, stamp_ns, geodetic, covariance)
 
@@ -454,9 +442,6 @@ class EstimatorNode(QuadsimNode):
 
     def _on_external_velocity(self, stamp_ns: int, view: Any) -> None:
         self._tell("external_velocity", stamp_ns, view["v"].copy(), view["covariance"].copy())
-
-    def _on_landed(self, message: Any) -> None:
-        self._standing.tell(bool(message.data))
 
     def _on_datum(self, message: Any) -> None:
         self._datum_heard = read_datum(message)
