@@ -355,7 +355,7 @@ def exit_status(passed: bool) -> int:
     return PASSED if passed else FAILED
 
 
-def new_file(output: Path | None, bag: Path, kind: str) -> Path:
+def output_file(output: Path | None, bag: Path, kind: str) -> Path:
     """The parameter file to write: ``--output``, or ``<bag>_<kind>.yaml``.
 
     Raises:

@@ -11,7 +11,7 @@ from quadsim.base.errors import InputError
 from quadsim.base.files import find
 from quadsim.base.options import argument, option
 from quadsim.base.whole_files import write_whole
-from quadsim.cli.common import finish, new_file, working
+from quadsim.cli.common import finish, output_file, working
 from quadsim.cli.options import Namespace, Printed, command, given
 
 #: Options that belong to one of the two alone.
@@ -75,7 +75,7 @@ class IdentifyOptions(Printed):
                 raise InputError(f"{flag}: not used {used} --brakes")
         if self.brakes and len(self.bags) > 1:
             raise InputError("--brakes: takes one bag")
-        return new_file(self.output, self.bags[0], "guard" if self.brakes else "vehicle")
+        return output_file(self.output, self.bags[0], "guard" if self.brakes else "vehicle")
 
 
 @command(IdentifyOptions)

@@ -11,7 +11,7 @@ import click
 
 from quadsim.base.errors import InputError, did_you_mean, shown
 from quadsim.base.options import argument, option
-from quadsim.cli.common import finish, new_file, say, working
+from quadsim.cli.common import finish, output_file, say, working
 from quadsim.cli.options import Namespace, Printed, command
 
 
@@ -82,7 +82,7 @@ def fit(options: FitOptions) -> int:
     from quadsim.base.whole_files import write_whole
     from quadsim.lab.sensor_check import fit
 
-    path = new_file(options.output, options.bag, "imu")
+    path = output_file(options.output, options.bag, "imu")
     with open_bag(options.bag) as opened, working(f"reading {options.bag}"):
         recorded = fit.read_recording(opened, options.namespace, options.topic)
     fit.refuse_motion(recorded)
