@@ -153,6 +153,16 @@ def test_a_damaged_message_takes_no_others_with_it(circle_rows, write_rows):
     assert any("seed 'lucky' in its metadata is no whole number" in note for note in log.notes)
 
 
+def test_the_truth_of_poses_loses_only_damaged_ones(circle_rows, write_rows):
+    poses = [item for item in circle_rows if item.topic == "/quad/reference"]
+    assert poses[0].type_name == "geometry_msgs/msg/PoseStamped"
+    rows = [poses[0]._replace(payload=poses[0].payload[:30]), *poses[1:]]
+    notes: list[str] = []
+    with open_bag(write_rows(rows)) as bag:
+        assert len(read_truth(bag, "/quad/reference", notes)) == len(poses) - 1
+    assert [note.partition(":")[0] for note in notes] == ["/quad/reference"]
+
+
 def test_a_topic_of_another_type_is_left_out(circle_rows, write_rows):
     rows = [
         item._replace(topic="/quad/odometry/filtered") if item.topic == "/quad/gps/fix" else item
@@ -193,6 +203,15 @@ def test_a_missing_imu_is_named_with_the_vehicles_there_are(circle_bag):
     assert "no topic /drone/imu/data_raw" in str(caught.value)
     assert "/quad" in str(caught.value)
     assert "--namespace" in str(caught.value)
+
+
+def test_a_message_that_is_not_its_type_is_named(circle_rows, write_rows):
+    rows = [
+        item._replace(payload=item.payload[:40]) if item.topic == "/quad/imu/mag" else item
+        for item in circle_rows
+    ]
+    with open_bag(write_rows(rows)) as bag, pytest.raises(InputError, match="/quad/imu/mag"):
+        list(measurements(bag, "/quad"))
 
 
 @pytest.mark.parametrize(

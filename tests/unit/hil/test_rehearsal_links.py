@@ -104,3 +104,12 @@ def test_drop_outs_come_at_their_rate_and_last_as_long_as_they_may():
     assert len(away_s) == pytest.approx(62, abs=4.0 * 6.0)
     late = capture.arrived(81_000 * MS)
     assert capture.unseen == capture.frames - len(poses) - len(late)
+
+
+def test_what_is_gone_sees_nothing():
+    capture = MotionCapture(MotionCaptureParams(loss=0.0), np.random.default_rng(1))
+    capture.gone = True
+    for now_ns in range(0, 500 * MS, 2 * MS):
+        capture.see(now_ns, (0.0, 0.0, 0.0), LEVEL)
+    assert capture.arrived(1000 * MS) == []
+    assert capture.unseen == capture.frames == 59

@@ -20,6 +20,7 @@ from quadsim.lab.tune.loop_margins import (
     all_margins,
     apply_rule,
     scale_gains,
+    with_factors,
     within_margins,
 )
 from quadsim.lab.tune.step_flights import ripple_of
@@ -100,6 +101,13 @@ def test_the_search_finds_the_least_cost(monkeypatch):
     assert found.position.velocity_gain_z == pytest.approx(1.5 * start.velocity_gain_z, rel=0.03)
     assert found.attitude == scenario.autopilot.attitude
     assert len(said) == 1
+
+
+def test_a_search_stays_within_the_ranges_of_a_file():
+    found = with_factors(DEFAULT, ("rate", "yaw"), (100.0, 1.0, 100.0))
+    assert found.attitude.rate_gain[:2] == (200.0, 200.0)
+    assert found.attitude.rate_gain[2] == DEFAULT.attitude.rate_gain[2]
+    assert found.position.yaw_gain == 20.0
 
 
 def test_ripple_is_the_quick_part_of_the_commands():

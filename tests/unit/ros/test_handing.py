@@ -199,6 +199,19 @@ def test_what_is_sent_outside_of_a_turn_is_worked_off_soon(handing, executor):
     assert executor.tasks == []
 
 
+def test_who_is_roused_hears_nothing_old_later(handing):
+    publisher = handing.offer("/a", OnDds())
+    listening = listen(handing, "/a", lambda _: None)
+    handing.connect()
+    listening.paused = True
+    handing.run(publisher.publish, b"old")
+    listening.resume()
+    assert not listening.paused
+    listening.paused = True
+    handing.run(publisher.publish, b"new")
+    assert [payload for _, _, payload in listening.taken()] == [b"new"]
+
+
 def test_nothing_is_handed_over_any_more(handing, executor):
     publisher = handing.offer("/a", OnDds())
     heard = []
