@@ -1,6 +1,7 @@
 """The lidar's node on real DDS: what it publishes of a known world, and in a flight."""
 
 import itertools
+import json
 import math
 import struct
 
@@ -12,6 +13,7 @@ from sensor_msgs.msg import LaserScan, PointCloud2
 from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
 
+from quadsim.bag.reading import open_bag
 from quadsim.base.errors import InputError
 from quadsim.ros.nodes import dynamics, lidar
 from quadsim.ros.runtime import qos
@@ -155,3 +157,33 @@ def test_what_is_spawned_is_seen_and_stood_upon_until_it_is_deleted(bench, servi
 def test_a_wrong_pattern_is_refused_with_the_node_and_the_reason(bench):
     with pytest.raises(InputError, match=r"node /quad/lidar: range_min_m: 40\.0 is not below"):
         lidar.make(bench.context, namespace="/quad", overrides={"range_min_m": 40.0})
+
+
+def test_a_suite_with_a_lidar_flies_and_its_fault_is_told(fly, tmp_path, world):
+    suite = tmp_path / "seeing.yaml"
+    suite.write_text(
+        "imu: adis16448\ngnss: ublox_f9p_rtk\nmagnetometer: ist8310\nbarometer: bmp390\n"
+        "lidar: {device: hokuyo_ust10lx, rate_hz: 10.0, position_B_m: [0.0, 0.0, 0.1]}\n"
+    )
+    scenario = tmp_path / "look.yaml"
+    scenario.write_text(
+        f"sensors: {suite}\nworld: {world}\nduration_s: 30.0\nmission:\n"
+        "  - takeoff: {height_m: 1.0}\n  - hover: {duration_s: 3.0}\n  - land: {}\n"
+        "faults: [{sensor: lidar, fault: dropout, at_s: 4.0, duration_s: 2.0}]\n"
+    )
+    flight = fly("--json", "--composed", "--pacing", "lockstep", scenario=str(scenario))
+    status, out = flight.finish()
+    assert status == 0, flight.log
+    summary = json.loads(out)
+    with open_bag(tmp_path / "run" / "bag") as bag:
+        counts = dict(bag.counts)
+        events = [bag.deserialize(m).message for m in bag.messages(["/quad/events"])]
+        ahead = [bag.deserialize(m).ranges[540] for m in bag.messages(["/quad/scan"])]
+    assert "lidar: dropout begins" in events
+    assert "lidar: dropout ends" in events
+    # the first scan begins one period after the first truth, the last one may not have ended
+    assert counts["/quad/scan"] == pytest.approx(10.0 * (summary["duration_s"] - 2.0), abs=3)
+    heard = np.array(ahead)[np.isfinite(ahead)]
+    assert len(heard) > 0.9 * len(ahead)
+    # the wall from a vehicle that hovers within 0.3 m of its place, offset and noise of the device
+    assert np.median(heard) == pytest.approx(4.0, abs=0.35)

@@ -69,6 +69,12 @@ def test_a_flight_imports_only_what_it_needs(tmp_path):
     assert not needless & imported
 
 
+def test_the_version():
+    result = run("--version")
+    assert result.exit_code == 0
+    assert __version__ in result.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -96,6 +102,13 @@ def test_bad_usage_is_one_line_and_status_2(arguments, words):
     assert line.startswith("quadsim: error: ")
     assert words in line
     assert "--help" in line
+
+
+def test_no_command_shows_the_overview_and_is_bad_usage():
+    result = run()
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "Commands:" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -218,6 +231,20 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
         common.staged(tmp_path / "file" / "run"),
     ):
         pass
+
+
+def test_progress_off_a_terminal_is_a_line_now_and_then(capsys):
+    now = [100.0]
+    with common.FlightProgress("square", 40.0, quiet_s=10.0, clock=lambda: now[0]) as progress:
+        for step in range(251):
+            now[0] = 100.0 + step * 0.1
+            progress.update(step * 0.2, height_m=1.5, state="mission")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines() == [
+        "quadsim: square: 20.0 of 40 s, 2.00 x real time, height 1.5 m, mission",
+        "quadsim: square: 40.0 of 40 s, 2.00 x real time, height 1.5 m, mission",
+    ]
 
 
 def test_replay_scores_a_bag(circle_bag):

@@ -45,6 +45,12 @@ def flown(tmp_path_factory):
     return folder / "bag", json.loads(done.stdout)
 
 
+def test_a_part_is_named_by_an_option(flown):
+    _, summary = flown
+    assert summary["estimator"]["name"] == FILTER
+    assert 0.0 < summary["estimator"]["position_rmse_m"] < 0.1
+
+
 def test_a_replay_gives_what_flew(flown):
     """Messages of the bag come at other times than in flight, so that fixes are fused at others."""
     bag, summary = flown

@@ -97,6 +97,12 @@ def test_short_jobs_go_together_until_the_end_is_near():
     assert pool.counting.sizes[-8:] == [1] * 8
 
 
+def test_jobs_whose_number_is_not_known_go_one_by_one():
+    pool = Tasks(2)
+    assert len(dict(stream_results(math.sqrt, range(100, 150), pool, lambda job: "died"))) == 50
+    assert set(pool.counting.sizes) == {1}
+
+
 def test_of_a_task_whose_process_died_each_job_is_done_alone():
     pool = Tasks(1)
     jobs = [*range(100, 150), 7, *range(150, 200)]

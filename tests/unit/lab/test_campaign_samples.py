@@ -19,6 +19,7 @@ from quadsim.lab.campaign.statistics import (
     Success,
     campaign_summary,
     dependences,
+    levels,
     mean_interval,
     regression_slopes,
     success,
@@ -349,6 +350,23 @@ def test_what_a_figure_depends_on_comes_first():
         ("x", "estimator.position_rmse_m"), ("x", "estimator.position_max_m"),
         ("x", "of_limit"), ("kind", "tracking.position_rmse_m"),
     }  # fmt: skip
+
+
+def test_levels_cut_a_range_into_parts_of_as_many_runs():
+    table = table_of()
+    parts = levels(table, FACTORS[0])
+    assert [part.success.count for part in parts] == [8] * 8
+    assert all(np.all(np.diff(part.rows) > 0) for part in parts)
+    assert parts[-1].success.passed == 0
+    assert [part.middle for part in parts] == pytest.approx(np.arange(8) / 8.0 + 0.0556, abs=0.02)
+    assert [part.label for part in levels(table, FACTORS[1])] == ["a", "b"]
+
+
+def test_the_worst_runs_are_the_failed_ones_and_some_that_broke():
+    table = table_of()
+    rows = worst(table, 6)
+    assert [table["status"][row] for row in rows] == ["failed"] * 4 + ["broken"] * 2
+    assert np.all(np.diff(table["of_limit"][rows[:4]]) < 0.0)
 
 
 def test_what_is_not_finite_is_the_worst_and_hides_no_share():

@@ -14,6 +14,7 @@ from quadsim.base import surroundings
 from quadsim.cli import main
 from quadsim.lab.estimator_rerun import rerun_estimator
 from quadsim.lab.reproduce import fcnd
+from quadsim.lab.reproduce.pictures import fcnd_picture, quantiles_over_seeds
 from quadsim.mission.items import Follow, items_from
 from quadsim.ros.graph.graph import describe
 from quadsim.sensors.imu import MODEL
@@ -118,6 +119,26 @@ def test_pooled_samples_need_more_seeds_for_a_narrow_band(outcomes):
     assert row["pooled"] == pytest.approx(np.mean(values))  # as many fixes in each
 
 
+def test_quantiles_over_seeds_are_at_common_times(outcomes):
+    each = [flown.reached[0] for flown in outcomes["fcnd_08_predict_state"].flown]
+    t_s, (low, median, high) = quantiles_over_seeds(each)
+    assert (t_s[0], t_s[-1]) == pytest.approx((1.0, 41.0), abs=0.02)
+    assert np.all(low <= median)
+    assert np.all(median <= high)
+    a, b = (np.interp(t_s, item.t_s, item.values) for item in each)
+    np.testing.assert_allclose(median, (a + b) / 2, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["fcnd_09_predict_covariance", "fcnd_11_gps_update"])
+def test_a_picture_has_the_pass_band(outcomes, name):
+    figure = fcnd_picture(outcomes[name])
+    bands = [trace for trace in figure.data if trace.name == "pass band"]
+    assert len(bands) == len(outcomes[name].flown[0].reached)
+    limits = [max(trace.y) for trace in bands]
+    assert limits == [item.criterion.limit for item in outcomes[name].flown[0].reached]
+    assert figure.layout.height > 200
+
+
 def run(*arguments):
     return CliRunner().invoke(main.main, ["experiment", "fcnd", *arguments])
 
@@ -150,6 +171,17 @@ def test_the_command_writes_its_folder_and_one_json_object(tmp_path, monkeypatch
     assert summary["pictures"] == [str(folder / f"{name}.html")]
     assert "no Chromium" in result.stderr
     assert "pass band" in (folder / f"{name}.html").read_text(encoding="utf-8")
+
+
+def test_a_failed_experiment_is_status_1(tmp_path, monkeypatch):
+    monkeypatch.setattr(surroundings, "browser", lambda: None)
+    monkeypatch.setattr(fcnd, "PASS_SHARE", 1.1)
+    result = run(
+        "--seeds", "1", "--scenario", "fcnd_07_attitude_estimation", "--output", str(tmp_path / "x")
+    )
+    assert result.exit_code == 1
+    assert "fcnd: failed" in result.stdout
+    assert "euler_error_max_rad for 3 s" in result.stdout
 
 
 # ---- what the scenarios are made of ------------------------------------------------------------

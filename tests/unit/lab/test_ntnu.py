@@ -20,11 +20,14 @@ from quadsim.lab.reproduce.ntnu import (
     SLOPED,
     THESIS,
     TIMED_OUT,
+    TITLES,
     Attempt,
     NtnuCell,
     SeedAttempts,
     attempt_scenario,
+    table_rows,
 )
+from quadsim.lab.reproduce.pictures import ntnu_picture
 from quadsim.ros.graph.graph import describe
 from quadsim.sensors.ahrs import MODEL, AhrsParams
 from quadsim.sensors.model import SimulatedSensor
@@ -60,6 +63,10 @@ def test_an_attitudes_error_is_held_until_it_is_drawn_anew():
     jumps = np.flatnonzero(np.linalg.norm(np.diff(errors, axis=0), axis=1) > 1e-6)
     assert len(jumps) == 40
     assert set(np.diff(jumps)) == {30}  # samples in half a second
+
+
+def test_an_attitude_without_error_is_the_true_one():
+    assert np.abs(attitude_errors(AhrsParams(), 0.1)).max() < 1e-6
 
 
 def test_the_filter_on_an_external_attitude_needs_one():
@@ -145,6 +152,20 @@ def test_the_limit_of_speed_holds_on_every_leg():
     assert items[-1].position_W_m == (150.0, 200.0, 5.0)
 
 
+def test_the_table_has_the_thesis_s_form():
+    flown = (
+        SeedAttempts(1, (made_up(10.0, CRASHED), made_up(5.0, ARRIVED))),
+        SeedAttempts(2, (made_up(10.0, CRASHED), made_up(5.0, ARRIVED))),
+        SeedAttempts(3, (made_up(10.0, CRASHED), made_up(5.0, TIMED_OUT))),
+    )
+    rows = list(table_rows([NtnuCell("thesis", HILLY, 4, flown).summary()]))
+    assert all(len(row) == len(TITLES) for row in rows)
+    assert rows[0] == (HILLY, "4 bad sensors", "ours", "2 of 3", "10.0", "2", "18", "32 / 18",
+                       "5.50 / 5.00 / 4.50", "0.50 / 0.20")  # fmt: skip
+    assert rows[1] == ("", "", "thesis", "yes", "81.5", "2", "18", "38 / 17",
+                       "8.84 / 5.07 / 0.90", "9.65 / 3.35")  # fmt: skip
+
+
 def test_what_has_to_be_shown_fails_where_it_is_not_shown():
     low = replace(made_up(10.0, CRASHED), height_m=(5.0, 5.0, 1.9), error_m=(9.0, 4.0))
     cell = NtnuCell("thesis", HILLY, 3, (SeedAttempts(1, (low, made_up(5.0, ARRIVED))),))
@@ -157,6 +178,15 @@ def test_what_has_to_be_shown_fails_where_it_is_not_shown():
     }
     worse = NtnuCell("thesis", HILLY, 3, (SeedAttempts(1, (low,)),))
     assert not any(item["passed"] for item in worse.demands())
+
+
+def test_the_picture_shows_truth_estimate_blind_and_waypoints(inertial):
+    cell = NtnuCell("thesis", SHORT_FLAT, 2, (inertial,))
+    traces = {trace.name for trace in ntnu_picture([cell]).data}
+    assert {"truth", "estimate", "blind", "waypoints"} <= traces
+    drawn = inertial.drawn
+    assert np.nanmax(np.abs(drawn.blind - drawn.truth)) < 1e-3  # nothing corrects it here either
+    assert drawn.waypoints.tolist() == [[150.0, 128.0]]
 
 
 @pytest.mark.parametrize("name", [SHORT_FLAT, PRECISION])

@@ -128,6 +128,10 @@ def test_where_there_are_no_counts_none_are_found():
     assert count_step(mixed) == 0.0
 
 
+def test_every_second_count_is_no_finer_than_it_looks():
+    assert count_step(np.array([0.0, 0.2, 0.6, 1.0])) == pytest.approx(0.2)
+
+
 def test_errors_that_last_are_fewer_than_they_seem():
     assert independent(500, 0.9, 0.0) == pytest.approx(500.0)
     assert independent(500, 1.0, 1.0) == pytest.approx(1.0)

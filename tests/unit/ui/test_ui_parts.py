@@ -7,17 +7,20 @@ import math
 import numpy as np
 import pytest
 import trimesh
+import yaml
 from click.testing import CliRunner
 from ray_casts import cast_rays
 
 from quadsim.api.simulation import Simulation
 from quadsim.base.errors import InputError
+from quadsim.base.parameters import from_mapping
 from quadsim.cli import main
+from quadsim.control.parameters import AutopilotParams
 from quadsim.lab.tune.step_flights import AXES, fly_steps, make_flights
 from quadsim.lab.tune.tuning import load_vehicle
 from quadsim.sim.scenario import load_scenario
 from quadsim.ui.charts import VIEWS, WINDOW_S, error_panels, options, step_panels
-from quadsim.ui.choices import WINDS, FlightSetup
+from quadsim.ui.choices import WINDS, FlightSetup, description, scenarios
 from quadsim.ui.gain_bench import GAINS, GainBench
 from quadsim.ui.models import ModelStore, as_gltf
 from quadsim.ui.workspace import MOST_RUNS, Workspace
@@ -33,6 +36,13 @@ def flown():
 
 
 # ---- choices -----------------------------------------------------------------------------------
+
+
+def test_the_choices_are_those_that_one_vehicle_flies():
+    assert "square" in scenarios()
+    assert "formation" not in scenarios()  # twelve vehicles
+    assert description("square") == scenarios()["square"] != ""
+    assert "no such file" in description("nowhere.yaml")
 
 
 @pytest.mark.parametrize("wind", WINDS)
@@ -192,6 +202,14 @@ def test_the_steps_are_those_that_tuning_flies(bench):
     panels = step_panels(tried.steps, again.steps, windy=False)
     assert [panel.title.split(",")[0] for panel in panels] == list(AXES)
     assert [curve.name for curve in panels[0].curves] == ["file", "now", "step"]
+
+
+def test_a_saved_file_has_the_gains(bench):
+    flat = dict(bench.start)
+    GAINS[8].write(flat, 20.0)
+    params = from_mapping(AutopilotParams, yaml.safe_load(bench.file_text(flat)), "file")
+    assert params.attitude.rate_gain[:2] == (20.0, 20.0)
+    assert params == bench.params(flat)
 
 
 # ---- runs --------------------------------------------------------------------------------------

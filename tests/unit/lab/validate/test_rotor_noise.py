@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from flown import crazyflie
 
-from quadsim.lab.identify.shooting import UnknownFigure, fit_figures, rotor_noise
+from quadsim.lab.identify.shooting import UnknownFigure, fit_figures, rotor_noise, with_noise_again
 from quadsim.lab.validate.recorded import COMMANDED
 
 
@@ -59,3 +59,11 @@ def test_a_slope_over_noisy_places_is_found_unbiased():
     assert (
         fit_figures(begin, bounded, residuals(seen), noisier=noisier).values[0] == bounded[0].high
     )
+
+
+def test_noise_is_added_and_subtracted_alike():
+    still = 1500.0 + np.random.default_rng(5).normal(size=(2000, 4)) * [0.0, 1.0, 2.0, 3.0]
+    flight = Speeds(0.004, still, np.ones(2000, bool))
+    (more,), (less,) = with_noise_again([flight])
+    assert 0.5 * (more.speed + less.speed) == pytest.approx(still, abs=1e-9)
+    assert (more.speed - still).std(axis=0) == pytest.approx([0.0, 1.0, 2.0, 3.0], rel=0.1)
