@@ -301,3 +301,18 @@ def test_commands_on_the_ground_are_refused():
     flight.tick()
     assert "not while disarmed" in flight.manager.command_pose((0.0, 0.0, 1.0), 0.0)
     assert "not while disarmed" in flight.manager.command_velocity((0.0, 0.0, 1.0), 0.0)
+
+
+def test_a_second_flight_can_follow_the_first():
+    flight = Flight().take_off().until("disarmed")
+    flight.take_off().until("disarmed")
+    assert flight.names().count("takeoff") == 2
+
+
+def test_status_tells_state_item_and_reason():
+    flight = Flight().take_off()
+    status = flight.manager.status()
+    assert status["state"] == "mission"
+    assert (status["item"], status["item_name"], status["items"]) == ("1", "goto", "4")
+    assert (status["armed"], status["reason"]) == ("true", "")
+    assert all(isinstance(value, str) for value in status.values())

@@ -30,6 +30,14 @@ def test_an_estimate_that_stays_away_ends_in_a_blind_descent_and_a_stop():
     assert flight.manager.finished
 
 
+def test_no_odometry_object_at_all_is_a_lost_estimate_too():
+    flight = Flight()
+    for _ in range(40):
+        flight.stamp_ns += TICK_NS
+        flight.manager.step(flight.stamp_ns, None, flight.setpoints, 9.8)
+    assert flight.manager.state == "failsafe_landing"
+
+
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
