@@ -1,7 +1,5 @@
 """Writing bags that survive a kill, repairing cut ones, and refusing what is no bag."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -233,6 +231,13 @@ def test_a_cut_bag_in_a_folder_that_cannot_be_written_is_read(circle_bag, circle
         assert "cut short" in bag.notes[0]
     assert messages == [tuple(item) for item in circle_rows[: len(messages)]]
     assert path.read_bytes() == content
+
+
+def test_a_single_cut_file_is_read(circle_bag, tmp_path):
+    lone = tmp_path / "lone.mcap"
+    lone.write_bytes(the_file(circle_bag).read_bytes()[:150_000])
+    with open_bag(lone) as bag:
+        assert len(list(bag.messages(bag.counts))) == sum(bag.counts.values()) > 100
 
 
 def refused(path) -> str:

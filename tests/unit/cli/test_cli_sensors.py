@@ -158,6 +158,15 @@ def test_the_longest_stretch_without_a_gap_counts(tmp_path):
         fit.read_recording(bag, "/quad", "imu/data_raw")
 
 
+@pytest.mark.thorough
+def test_a_sensor_without_noise_says_nothing(tmp_path):
+    force, rate = at_rest()
+    rate[:, 2] = 0.25
+    result = fit_of(write_bag(tmp_path / "bag", force, rate, stamps()), tmp_path)
+    assert result.exit_code == 2
+    assert "gyro z never changes" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [
@@ -171,6 +180,11 @@ def test_bad_options_of_a_fit(rest_bag, tmp_path, more, words):
     assert result.exit_code == 2
     assert words in result.stderr
     assert len(result.stderr.strip().splitlines()) <= 2  # one line, and what was being done
+
+
+def test_a_topic_by_its_full_name(tmp_path, rest_bag):
+    with open_bag(rest_bag) as bag:
+        assert len(fit.read_recording(bag, "/", "/quad/imu/data_raw").stamp_ns) == COUNT
 
 
 def test_a_bag_of_other_things_is_refused(circle_bag, tmp_path):

@@ -23,3 +23,11 @@ def test_without_kernels_they_are_compiled_first(compiled, monkeypatch, capsys):
         "quadsim: compiling what a flight needs, once, which takes a minute or two",
         "quadsim: loading",
     ]
+
+
+def test_with_kernels_nothing_is_compiled_and_nothing_said(compiled, monkeypatch, capsys):
+    monkeypatch.setattr(common, "is_filled", lambda: True)
+    with common.loading("loading"):
+        pass
+    assert compiled == []
+    assert capsys.readouterr().err == ""
