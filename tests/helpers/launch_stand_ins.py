@@ -1,7 +1,5 @@
 """Stand-ins of the launch packages, which the wheels lack, and a launch file loaded with them."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

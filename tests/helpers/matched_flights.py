@@ -5,8 +5,6 @@ averages over their interval, all noise is white and of the variance that the me
 filter's errors squared over its covariance are chi-square distributed.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, replace
 from typing import Any

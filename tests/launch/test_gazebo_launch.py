@@ -1,7 +1,5 @@
 """gazebo.launch.py against stand-ins of the launch packages, and against what Gazebo is given."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Numba's index of kernels is a pickle: a folder that others may write is not loaded from."""
 
-from __future__ import annotations
-
 import lzma
 import os
 import pickle

@@ -4,8 +4,6 @@ The stand-in shows that signs, axes and masks are those of the protocol, the rea
 (QUADSIM_ARDUPILOT) that it flies them.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Rehearsals of several vehicles, each with a stand-in, links and a guard of its own."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

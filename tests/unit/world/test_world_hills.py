@@ -1,7 +1,5 @@
 """Hills from a seed: their statistics, and what must not depend on the grid."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import pairwise
