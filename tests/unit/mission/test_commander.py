@@ -258,6 +258,18 @@ def test_numbers_that_cannot_be_are_refused(command):
     assert flight.run(0.2).at == pytest.approx([0.0, 0.0, 1.0])
 
 
+def test_groups_are_bits():
+    commander = Flight().commander
+    commander.group_mask = 0b1001
+    assert [commander.addressed(mask) for mask in (0, 1, 2, 8, 9)] == [
+        True,
+        True,
+        False,
+        True,
+        True,
+    ]
+
+
 def test_failsafes_stay():
     """A request may not bring back what a failsafe lands."""
     flight = Flight().up()
