@@ -203,7 +203,7 @@ def test_motion_capture_alone_flies_the_filter(bench):
     assert (pose.orientation.z, pose.orientation.w) == pytest.approx((0.7071, 0.7071), abs=0.01)
     assert node.filter.counts["zero_velocity_received"] == 0
     vehicle.land(True)
-    bench.until(lambda: node._standing.said)
+    bench.until(lambda: node._standing.stated)
     vehicle.run(100, gnss=False, pose=True)
     assert 4 <= node.filter.counts["zero_velocity_received"] <= 5  # of half a second, at 10 Hz
 

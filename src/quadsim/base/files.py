@@ -112,7 +112,7 @@ def find_world(name: str) -> Path:
 
 
 def missing_bag(path: Path) -> InputError:
-    """What is said of a bag that is not there."""
+    """The error for a bag that is not there."""
     return InputError(f"{path}: no such bag; give {BAGS}")
 
 

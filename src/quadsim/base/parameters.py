@@ -154,7 +154,7 @@ def from_mapping(cls: type[P], mapping: object, where: str, others: Sequence[str
         cls: a frozen dataclass as described above.
         mapping: nested mapping of plain values, as YAML gives it.
         where: the file (and key) that errors name.
-        others: keys beside them that somebody else has taken out.
+        others: further keys, which the caller has taken out.
 
     Raises:
         InputError: naming ``where``, the key, the value and what is allowed.
@@ -482,8 +482,8 @@ def _fill(records: Any, params: IsDataclass) -> None:
 def pack(params: IsDataclass) -> np.record:
     """Parameters as the record that kernels take; see :func:`dtype_of`.
 
-    A class with a method ``packed_as`` says there what kernels shall see instead of it, such as a
-    value that a model gives.
+    A class with a method ``packed_as`` returns by it what kernels see in its place, such as a value
+    that a model gives.
     """
     records = np.zeros(1, dtype_of(type(params)))
     _fill(records, params)

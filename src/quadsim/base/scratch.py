@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 _alloca: Any = cgutils.alloca_once
 _populate: Any = populate_array
 
-#: Those that were made, for compilers beside Numba's own.
+#: Those that were made, for compilers other than Numba's own.
 MADE: list[Any] = []
 
 

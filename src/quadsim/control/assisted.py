@@ -51,7 +51,7 @@ LEAST = 1e-3
 class Assisted(Record):
     """The reference that sticks move."""
 
-    wish: Annotated[Array, 4]
+    request: Annotated[Array, 4]
     p_W: Vector
     v_W: Vector
     a_W: Vector
@@ -114,7 +114,7 @@ def begin_assisted(
     """Take the reference up in a motion, with no request; the height that is flown is held."""
     state = states[0]
     for i in range(4):
-        state.wish[i] = 0.0
+        state.request[i] = 0.0
     store(state.p_W, p_W)
     store(state.v_W, v_W)
     store(state.a_W, a_W)
@@ -155,7 +155,7 @@ def speed_limit(params: AssistedParams, ground: Ground, height_m: float, slope: 
 def _move(state: Assisted, params: AssistedParams, ground: Ground, z_m: float, dt_s: float) -> None:
     """Horizontal part: the wanted velocity, within acceleration and jerk."""
     c, s = cos(state.yaw), sin(state.yaw)
-    forward, left = state.wish[0], state.wish[1]
+    forward, left = state.request[0], state.request[1]
     vx, vy = c * forward - s * left, s * forward + c * left
     slope = max(_steepness(ground, vx, vy), _steepness(ground, state.v_W[0], state.v_W[1]))
     most_mps = speed_limit(params, ground, z_m - ground[1], slope)
@@ -196,7 +196,7 @@ def _hold_height(
     below = ground_m if seen != 0 else 0.0
     lowest = params.lowest_m if seen != 0 else ground_m + params.lowest_m
     ahead = state.held_m - (z_m - below)
-    up = max(state.wish[2], HEIGHT_GAIN * (lowest - state.held_m))
+    up = max(state.request[2], HEIGHT_GAIN * (lowest - state.held_m))
     if abs(ahead) > HELD_LEAD_M and up * ahead > 0.0:
         up = 0.0
     state.held_m += up * dt_s
@@ -235,9 +235,9 @@ def assisted_step(
     state, params = states[0], all_params[0]
     _move(state, params, ground, p_W[2], dt_s)
     _hold_height(state, params, ground, p_W[2], dt_s)
-    change = clamp(YAW_GAIN * (state.wish[3] - state.yaw_rate), -turn_radps2, turn_radps2)
+    change = clamp(YAW_GAIN * (state.request[3] - state.yaw_rate), -turn_radps2, turn_radps2)
     state.yaw_rate += change * dt_s
-    if state.wish[3] == 0.0 and abs(state.yaw_rate) < REST_MPS:
+    if state.request[3] == 0.0 and abs(state.yaw_rate) < REST_MPS:
         state.yaw_rate = 0.0
     state.yaw = wrap(state.yaw + state.yaw_rate * dt_s)
     ahead_x, ahead_y = state.p_W[0] - p_W[0], state.p_W[1] - p_W[1]
@@ -252,7 +252,7 @@ def at_rest(states: Records[Assisted]) -> bool:
     state = states[0]
     total: float = abs(state.v_W[0]) + abs(state.v_W[1]) + abs(state.yaw_rate)
     for i in range(4):
-        total += abs(state.wish[i])
+        total += abs(state.request[i])
     climb: float = abs(state.v_W[2])
     return total == 0.0 and climb < REST_UP_MPS
 

@@ -35,8 +35,8 @@ IDLE_THRUST = 1e-3
 def thrust_limits(reserve: float, airframe: Airframe) -> tuple[float, float]:
     """Least and most collective specific thrust in m/s^2 that leave room for roll and pitch."""
     least, most = airframe.thrust_min_mps2, airframe.thrust_max_mps2
-    kept = reserve * (most - least)
-    return (least + kept, most - kept)
+    room = reserve * (most - least)
+    return (least + room, most - room)
 
 
 @kernel

@@ -134,7 +134,7 @@ def _receive_odometry(
     """Keep a whole odometry; one with a NaN was not received, the last one grows older.
 
     Between two odometries the attitude goes on by the gyroscope, where there is one. Rates of zero
-    to the bit with a deviation beside them are guessed, as by an estimator whose gyroscope fails.
+    to the bit with a deviation stated are guessed, as by an estimator whose gyroscope fails.
     Its attitude does not turn either: both are foretold in flight.
     """
     total = size(odometry.p_W) + size(odometry.v_W) + size(odometry.w_B)
@@ -230,7 +230,7 @@ def _watch_motors(
 def _fly(
     state: InnerLoop, params: AutopilotParams, airframe: Airframe, dt_s: float, rotor_speeds: Array
 ) -> None:
-    """Fly the kept command; without a recent attitude or a gyroscope, only its thrust."""
+    """Fly the last command; without a recent attitude or a gyroscope, only its thrust."""
     recent = state.odometry_age_s <= ODOMETRY_HOLD_S
     if recent or is_within_limits(size(state.gyro_B)):
         _watch_motors(state, params, airframe, dt_s)

@@ -2,7 +2,7 @@
 
 A mapping (``config/joysticks``) tells which axis is which stick and which button asks for what.
 Sticks are shares of their range, in [-1, 1]: forward, left, up, and yaw to the left, the signs in
-which ``joy_node`` publishes sticks that are pushed away and to the left.
+which ``joy_node`` publishes sticks pushed forward and to the left.
 """
 
 from __future__ import annotations

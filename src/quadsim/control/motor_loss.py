@@ -1,4 +1,4 @@
-"""Which motor gives no thrust: its speed stays away, or the turn that it should give does.
+"""Which motor gives no thrust: it does not turn, or the vehicle does not turn as it should.
 
 With telemetry (``motor_speed``): a rotor that turns with less than :data:`LOST_SPEED` of the speed
 that its command must have brought about. Without: the angular acceleration that the commanded
@@ -102,9 +102,9 @@ def _difference(
     """Accelerations that there are, less what the thrusts should give, low-passed."""
     weight = low_pass_weight(DIFFERENCE_CUTOFF_HZ, dt_s)
     for axis in range(2):
-        turned = (w_B[axis] - watch.w_B[axis]) / dt_s if watch.running != 0 else 0.0
+        w_dot = (w_B[axis] - watch.w_B[axis]) / dt_s if watch.running != 0 else 0.0
         expected = expected_w_dot(watch, airframe, w_B, axis) if watch.running != 0 else 0.0
-        watch.difference[axis] = low_pass(watch.difference[axis], turned - expected, weight)
+        watch.difference[axis] = low_pass(watch.difference[axis], w_dot - expected, weight)
     thrust = 0.0
     for i in range(airframe.rotors):
         pulls = airframe.thrust_coefficient_N_s2 * watch.likely[i] ** 2

@@ -26,7 +26,7 @@ class NavigationParams:
         float, Spec("acceleration wanted per position error", "1/s^2", ge=0.0, le=50.0)
     ] = 0.36
     gain_d: Annotated[
-        float, Spec("acceleration taken away per velocity", "1/s", gt=0.0, le=50.0)
+        float, Spec("acceleration against the velocity, per velocity", "1/s", gt=0.0, le=50.0)
     ] = 1.2
     nose_gain: Annotated[
         float, Spec("yaw rate wanted per bearing of the target", "1/s", ge=0.0, le=20.0)
@@ -119,7 +119,7 @@ class AttitudeParams:
     ] = 60.0
     thrust_reserve: Annotated[
         float,
-        Spec("share of the thrust range kept for roll and pitch at both ends", "1", ge=0.0, le=0.4),
+        Spec("share of the thrust range left to roll and pitch at both ends", "1", ge=0.0, le=0.4),
     ] = 0.05
 
 

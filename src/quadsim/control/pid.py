@@ -60,7 +60,7 @@ def rate_of_change(filtered_before: float, filtered: float, dt_s: float) -> floa
 
 @kernel
 def limit_horizontal(x: float, y: float, limit: float) -> tuple[float, float]:
-    """Shorten a horizontal vector to a length, its direction kept."""
+    """Shorten a horizontal vector to a length in the same direction."""
     size = math.sqrt(x * x + y * y)
     if size <= limit:
         return (x, y)

@@ -1,11 +1,12 @@
 """Vehicles that give way to each other: reciprocal velocity obstacles, each for itself.
 
-Every vehicle knows position and velocity of those around it, as they estimate them, and asks for
-the velocity nearest to its wish that keeps it apart from each of them for the next seconds, if they
-do their half of it (J. van den Berg, S. Guy, M. Lin, D. Manocha, *Reciprocal n-body collision
-avoidance*, ISRR 2011). Each neighbour leaves a half-plane of velocities; the nearest one in all of
-them is a linear program in the plane, whose solution their algorithm finds line by line. Where the
-half-planes have nothing in common the velocity that violates them least is taken.
+Every vehicle knows position and velocity of those around it, as they estimate them. Of the
+velocities that keep it apart from each of them for the next seconds, if they do their half of it,
+it takes the one nearest to what it wants (J. van den Berg, S. Guy, M. Lin, D. Manocha, *Reciprocal
+n-body collision avoidance*, ISRR 2011). Each neighbour leaves a half-plane of velocities; the
+nearest one in all of them is a linear program in the plane, whose solution their algorithm finds
+line by line. Where the half-planes have nothing in common the velocity that violates them least is
+taken.
 
 Everything is level: a quadrotor blows down whoever is below it, so vehicles are upright columns
 (J. Preiss, W. Hoenig, N. Ayanian, G. Sukhatme, *Downwash-aware trajectory planning for large
@@ -51,7 +52,7 @@ class GiveWayParams:
         float, Spec("vehicles farther above or below are no neighbours", "m", gt=0.0, le=1000.0)
     ] = 3.0
     right_deg: Annotated[
-        float, Spec("turn of a wish that leads to another vehicle", "deg", ge=0.0, le=60.0)
+        float, Spec("turn of a velocity that leads to another vehicle", "deg", ge=0.0, le=60.0)
     ] = 15.0
 
 

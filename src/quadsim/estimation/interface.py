@@ -437,7 +437,7 @@ STEEP = (
 )
 #: A flow that was left out for want of a height.
 NO_HEIGHT = "flow not used: the height above the ground is not known, which a range tells"
-#: What is said of an odometry in another frame.
+#: Words for an odometry in another frame.
 UNLEVEL = (
     "external_odometry is left out: z of its frame does not point up; publish it in a frame of"
     " REP 103, and the pose of base_link"
@@ -465,7 +465,7 @@ def rejected_sensors(state: Any) -> list[str]:
 
 
 def filter_status(state: Any) -> str:
-    """What the filter says of itself.
+    """The filter's own status.
 
     ``aligning``, ``running``, ``diverging`` while GNSS or the external pose is rejected at least
     three times in a row, or ``rejects ...`` while another sensor has been for
@@ -533,7 +533,7 @@ def _refusals(line: Any, kind: int) -> str:
 
 
 def late_words(late_s: float) -> str:
-    """What an estimated offset of GNSS stamps says, and the key that holds it.
+    """An estimated offset of GNSS stamps in words, and the key that sets it.
 
     Args:
         late_s: how much later than the fix its stamp is, by the IMU's clock; below zero it is the
@@ -634,7 +634,7 @@ class ErrorStateEkf(Estimator):
         """What a diagnostic shows: status, reason, deviations, biases, innovations, refusals.
 
         ``status`` is that of :func:`filter_status`, ``repeats ...`` while sensors do not measure
-        and nothing worse is to be said, or ``imu clock stands``. ``rejected`` and ``repeating``
+        and nothing is worse, or ``imu clock stands``. ``rejected`` and ``repeating``
         name the sensors for which the autopilot refuses to arm. ``awaited`` is what it waits for
         before it starts. ``axes`` names sensors whose axes
         are not as declared. ``<sensor>_test_ratio`` is the last normalised innovation squared over

@@ -1,4 +1,4 @@
-"""What the vote of two of a kind says, in words, for status, events and notes."""
+"""The vote of two of a kind in words, for status, events and notes."""
 
 from __future__ import annotations
 

@@ -43,5 +43,5 @@ def refuse_steep_baseline(name: str, baseline_B_m: Vec3) -> None:
     if math.hypot(baseline_B_m[0], baseline_B_m[1]) < LEAST_BASELINE_M:
         raise InputError(
             f"{name}: {list(baseline_B_m)} is shorter than {LEAST_BASELINE_M:g} m across the"
-            " vertical; a heading needs two antennas beside each other"
+            " vertical; a heading needs two antennas with a horizontal baseline"
         )

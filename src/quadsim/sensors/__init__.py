@@ -1,7 +1,7 @@
 """Sensor models; every error is made here.
 
 :data:`TABLE` names every kind of sensor. The module of a kind is ``quadsim.sensors.KIND``, whose
-``MODEL`` (:class:`~quadsim.sensors.model.SensorModel`) says how a sample is made, what a filter
+``MODEL`` (:class:`~quadsim.sensors.model.SensorModel`) defines how a sample is made, what a filter
 takes of it, and how messages state it. Begin with ``model.py``, then read ``barometer.py``.
 """
 

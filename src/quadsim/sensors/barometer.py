@@ -129,9 +129,9 @@ def lagged(
         return now_pa
     if state.age_s == 0.0:
         state.felt_pa = before_pa
-    kept = exp(-dt_s / tau_s)
+    decay = exp(-dt_s / tau_s)
     behind_pa = (now_pa - before_pa) / dt_s * tau_s
-    state.felt_pa = now_pa - behind_pa + (state.felt_pa - before_pa + behind_pa) * kept
+    state.felt_pa = now_pa - behind_pa + (state.felt_pa - before_pa + behind_pa) * decay
     return float(state.felt_pa)
 
 

@@ -54,8 +54,8 @@ class DepthCameraParams(EchoParams):
     rate_hz: Annotated[float, Rate("images a second", "Hz", ge=0.1, le=200.0)] = 30.0
     position_B_m: Position = (0.0, 0.0, 0.0)
     rotation_deg: Rotation = (0.0, 0.0, 0.0)
-    columns: Annotated[int, Spec("pixels beside each other", ge=1, le=4096)] = 320
-    rows: Annotated[int, Spec("pixels above each other", ge=1, le=4096)] = 240
+    columns: Annotated[int, Spec("pixels of a row", ge=1, le=4096)] = 320
+    rows: Annotated[int, Spec("pixels of a column", ge=1, le=4096)] = 240
     field_of_view_deg: Annotated[
         float, Spec("from the left to the right border", "deg", gt=0.0, lt=180.0)
     ] = 87.0

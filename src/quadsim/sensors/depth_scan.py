@@ -2,7 +2,7 @@
 
 Of each degree of azimuth the nearest obstacle within the band counts, by its third nearest pixel,
 so that a flying pixel is none. A direction is seen free where a ray that stays within the band all
-the way finds nothing; where no ray says anything, nothing is known.
+the way finds nothing; where no ray measures, nothing is known.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def _one_by_one(content: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _with_devices(content: dict[str, Any], devices: Mapping[str, Any], where: str) -> None:
-    """Put other devices in the places of a suite; what it says of the place stays."""
+    """Put other devices in the places of a suite; what it states of the place stays."""
     for kind, name in devices.items():
         if name is None:
             content.pop(kind, None)
@@ -99,7 +99,7 @@ def load_suite(
             of which is known as ``imu_1``.
         read: reads a file.
         changes: dotted keys of devices that are set otherwise (``imu.rate_hz``); a kind alone is
-            the name of another device in its place, None takes the device away.
+            the name of another device in its place, None removes the device.
 
     Raises:
         InputError: an unknown kind or device; no IMU.
@@ -130,12 +130,12 @@ def load_suite(
     }
 
 
-#: Beginning of a comment of a suite that says what the filter does not hold with it.
+#: Beginning of a comment of a suite on what the filter does not hold with it.
 NOT_HELD = "# not consistent: "
 
 
 def not_held(name: str) -> list[str]:
-    """What a suite's file says of errors that are larger than the filter states.
+    """A suite's own comments on errors that are larger than the filter states.
 
     Args:
         name: of a file in ``config/sensors/suites``, or its path.
@@ -145,7 +145,7 @@ def not_held(name: str) -> list[str]:
 
 
 def needs_of(device: str, params: Any) -> frozenset[str]:
-    """What a device feels beside pose and velocity; see :attr:`SensorModel.needs`."""
+    """What a device feels apart from pose and velocity; see :attr:`SensorModel.needs`."""
     return NEEDS if device in SCANNERS else SENSORS[kind_of(device)].needs(params)
 
 

@@ -52,7 +52,7 @@ WORST_PDOP = 25.0
 #: What stands for a dilution that is not known, as in NMEA 0183.
 NO_DOP = 99.99
 
-#: Farther away nothing hides a satellite.
+#: Nothing farther hides a satellite.
 VIEW_M = 2000.0
 
 
@@ -133,7 +133,7 @@ def look_up(sky: Sky, scene: Scene, ground_height_m: float, antenna_W: Vec3) -> 
 
     Args:
         sky: a :class:`Sky`.
-        scene: what is there beside the flat ground.
+        scene: what stands on the flat ground.
         ground_height_m: height of the flat ground.
         antenna_W: where the antenna is.
     """
@@ -177,18 +177,14 @@ class GnssParams(DeliveredParams):
     ] = 0.0
     horizontal_measure: Annotated[
         str,
-        Spec("what it says: deviation of an axis, or of both", choices=tuple(HORIZONTAL_MEASURES)),
+        Spec("what it is: deviation of an axis, or of both", choices=tuple(HORIZONTAL_MEASURES)),
     ] = "sigma"
     vertical_accuracy_m: Annotated[float, Spec("of the position, up", "m", ge=0.0, le=1000.0)] = 0.0
-    vertical_measure: Annotated[str, Spec("what it says", choices=tuple(ONE_AXIS_MEASURES))] = (
-        "sigma"
-    )
+    vertical_measure: Annotated[str, Spec("what it is", choices=tuple(ONE_AXIS_MEASURES))] = "sigma"
     velocity_accuracy_mps: Annotated[
         float, Spec("of the velocity along any level axis", "m/s", ge=0.0, le=100.0)
     ] = 0.0
-    velocity_measure: Annotated[str, Spec("what it says", choices=tuple(ONE_AXIS_MEASURES))] = (
-        "sigma"
-    )
+    velocity_measure: Annotated[str, Spec("what it is", choices=tuple(ONE_AXIS_MEASURES))] = "sigma"
     vertical_velocity_factor: Annotated[
         float, Spec("error of the vertical velocity over that of the level one", ge=0.0, le=100.0)
     ] = 1.0
@@ -242,7 +238,7 @@ class GnssState(Record):
 
     position_sigma_m: Vector
     velocity_sigma_mps: Vector
-    wander: Vector  # correlated error, in its deviations
+    correlated: Vector  # error, in its deviations
     outage: int
     multipath: int
     offset: Vector  # by multipath, in its deviations
@@ -273,7 +269,7 @@ def start_gnss(state: GnssState, params: GnssParams, generator: np.random.Genera
     state.position_sigma_m[:] = params.position_sigma_m()
     state.velocity_sigma_mps[:] = params.velocity_sigma_mps()
     draw_sky(state["sky"], params.satellites, params.elevation_mask_deg, generator)
-    state.wander[:] = draw_normals(generator, 3)
+    state.correlated[:] = draw_normals(generator, 3)
     state.offset[:] = draw_normals(generator, 3)
     chance = generator.random(2)
     state.outage = chance[0] < share_of_time(params.outage_rate_hz, params.outage_mean_s)
@@ -281,12 +277,14 @@ def start_gnss(state: GnssState, params: GnssParams, generator: np.random.Genera
 
 
 @kernel
-def wander(state: GnssState, device: GnssParams, dt_s: float, white: NDArray[np.float64]) -> None:
+def step_errors(
+    state: GnssState, device: GnssParams, dt_s: float, white: NDArray[np.float64]
+) -> None:
     """Errors that last, and outages, one interval later."""
-    kept = exp(-dt_s / device.correlation_time_s)
-    drive = math.sqrt(1.0 - kept * kept)
+    decay = exp(-dt_s / device.correlation_time_s)
+    drive = math.sqrt(1.0 - decay * decay)
     for i in range(3):
-        state.wander[i] = kept * state.wander[i] + drive * white[6 + i]
+        state.correlated[i] = decay * state.correlated[i] + drive * white[6 + i]
     state.outage = next_state(
         state.outage, device.outage_rate_hz, device.outage_mean_s, dt_s,
         uniform(white[12], white[13]),
@@ -311,7 +309,7 @@ def dilution(state: GnssState, device: GnssParams) -> tuple[float, float]:
 
 @kernel
 def state_accuracy(state: GnssState, device: GnssParams, found: bool, sample: GnssSample) -> None:
-    """What the receiver says of its fix: the variance is that of all its errors."""
+    """What the receiver states of its fix: the variance is that of all its errors."""
     level, up = dilution(state, device)
     multipath2 = device.multipath_sigma_m**2 * share_of_time(
         device.multipath_rate_hz, device.multipath_mean_s
@@ -337,7 +335,7 @@ def gnss_step(
     p_W = add(vec3(true.p_W), rotate(q_WB, r_B))
     v_W = add(vec3(true.v_W), rotate(q_WB, cross(vec3(true.w_B), r_B)))
     dt_s = (true.stamp_ns - slot.previous.stamp_ns) * 1e-9
-    wander(state, device, dt_s, white)
+    step_errors(state, device, dt_s, white)
     state.age_s += dt_s
     if device.satellites > 0:
         look_up(state.sky, world.scene, world.environments[0].ground_height_m, p_W)
@@ -350,7 +348,7 @@ def gnss_step(
     multipath_m = device.multipath_sigma_m if state.multipath != 0 else 0.0
     for i in range(3):
         factor = level if i < 2 else up
-        noise = apart * white[i] + together * state.wander[i]
+        noise = apart * white[i] + together * state.correlated[i]
         error_m = factor * state.position_sigma_m[i] * noise + multipath_m * state.offset[i]
         error_mps = factor * state.velocity_sigma_mps[i] * white[3 + i]
         sample.p_W[i] = p_W[i] + error_m if found else np.nan

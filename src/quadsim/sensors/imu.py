@@ -406,21 +406,21 @@ def imu_step(
         f_B, w_B = point_sample(true, gravity_mps2, r_B)
     go_on(state, dt_s, f_B, w_B)
     f_B, w_B = band_limit(accel, f_B), band_limit(gyro, w_B)
-    shaking = 0.0
+    level = 0.0
     if state.vibration.on != 0:
-        f_lines_B, w_lines_B, shaking = vibrate(
+        f_lines_B, w_lines_B, level = vibrate(
             state.vibration, device.vibration, before, true, dt_s, average, accel.corner_s,
             gyro.corner_s,
         )  # fmt: skip
         f_B, w_B = add(f_B, f_lines_B), add(w_B, w_lines_B)
     q_BS = quat(state.q_BS)
     f_S, w_S = unrotate(q_BS, f_B), unrotate(q_BS, w_B)
-    warmth = warmth_K(device.ambient_offset_K, device.warm_up_K, device.warm_up_s, state.age_s)
+    delta_T_K = warmth_K(device.ambient_offset_K, device.warm_up_K, device.warm_up_s, state.age_s)
     g = device.gyro_g_sensitivity
     push = (g[0] * f_S[0], g[1] * f_S[1], g[2] * f_S[2])
     n = CHANNEL_WHITE
-    read_channel(accel, f_S, ZERO, warmth, shaking, white[:n], sample.f_S)
-    read_channel(gyro, w_S, push, warmth, shaking, white[n : 2 * n], sample.w_S)
+    read_channel(accel, f_S, ZERO, delta_T_K, level, white[:n], sample.f_S)
+    read_channel(gyro, w_S, push, delta_T_K, level, white[n : 2 * n], sample.w_S)
 
 
 def needs_of_imu(params: ImuParams) -> frozenset[str]:

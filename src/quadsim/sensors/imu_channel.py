@@ -34,7 +34,7 @@ class ImuChannel(Record):
 
     matrix: Annotated[Array, 3, 3]  # scale and cross-axis
     bias: Vector  # constant, turn-on and walk
-    wander: Vector  # Gauss-Markov
+    correlated: Vector  # bias instability now, Gauss-Markov
     noise_density: Vector
     floor: Vector  # of the vibration, as a density
     bias_walk: Vector
@@ -49,7 +49,7 @@ class ImuChannel(Record):
     white_variance: Vector
     floor_variance: Vector
     walk_sigma: Vector
-    kept: float
+    decay: float
     fresh_sigma: Vector
     corner_s: float  # 1 / angular frequency of the low-pass, 0 without one
     filtered: int  # the corner lies below half the rate
@@ -102,7 +102,7 @@ def start_channel(
         channel.quadratic = of("nonlinearity") / of("range")
     channel.floor[:] = floor
     channel.bias[:] = of("bias") + of("turn_on_sigma") * drawn[0:3]
-    channel.wander[:] = of("instability") * drawn[3:6]
+    channel.correlated[:] = of("instability") * drawn[3:6]
     cross = np.zeros((3, 3))
     cross[~np.eye(3, dtype=bool)] = of("cross_axis") + of("cross_axis_sigma") * drawn[9:15]
     scale = of("scale") + of("scale_sigma") * drawn[6:9]
@@ -157,8 +157,8 @@ def band_limit(channel: ImuChannel, x: Vec3) -> Vec3:
 @kernel
 def pace(channel: ImuChannel, dt_s: float) -> None:
     """Set what the noise of a sample depends on by the length of its interval."""
-    channel.kept = exp(-dt_s / channel.instability_time_s)
-    fresh = math.sqrt(1.0 - channel.kept * channel.kept)
+    channel.decay = exp(-dt_s / channel.instability_time_s)
+    fresh = math.sqrt(1.0 - channel.decay * channel.decay)
     for i in range(3):
         channel.white_variance[i] = channel.noise_density[i] ** 2 / dt_s
         channel.floor_variance[i] = channel.floor[i] ** 2 / dt_s
@@ -196,8 +196,8 @@ def read_channel(
         noise = math.sqrt(variance) * white[i]
         if channel.filtered != 0:
             noise = biquad(channel.noise_memory[i], channel.b, channel.a, noise)
-        instability = channel.kept * channel.wander[i] + channel.fresh_sigma[i] * white[3 + i]
-        channel.wander[i] = instability
+        instability = channel.decay * channel.correlated[i] + channel.fresh_sigma[i] * white[3 + i]
+        channel.correlated[i] = instability
         channel.bias[i] += channel.walk_sigma[i] * white[6 + i]
         value += channel.bias[i] + instability + push[i] + channel.temperature_bias[i] * warmth_K
         values[i] = read_out(value + noise, channel.step, channel.range)

@@ -53,7 +53,7 @@ class LidarParams(EchoParams):
         float, Spec("lowest channel above the x-y plane", "deg", ge=-90.0, le=90.0)
     ] = 0.0
     elevation_max_deg: Annotated[float, Spec("highest channel", "deg", ge=-90.0, le=90.0)] = 0.0
-    columns: Annotated[int, Spec("rays beside each other", ge=1, le=8192)] = 360
+    columns: Annotated[int, Spec("rays of a channel", ge=1, le=8192)] = 360
     azimuth_min_deg: Annotated[float, Spec("first column", "deg", ge=-360.0, le=360.0)] = -180.0
     azimuth_max_deg: Annotated[float, Spec("last column", "deg", ge=-360.0, le=360.0)] = 179.0
     spinning: Annotated[

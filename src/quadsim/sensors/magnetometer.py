@@ -173,17 +173,17 @@ def magnetometer_step(
     state, device, sample = slot.state, slot.params, slot.sample
     dt_s = (true.stamp_ns - slot.previous.stamp_ns) * 1e-9
     state.age_s += dt_s
-    warmth = warmth_K(device.ambient_offset_K, device.warm_up_K, device.warm_up_s, state.age_s)
-    turned = rotate(
+    delta_T_K = warmth_K(device.ambient_offset_K, device.warm_up_K, device.warm_up_s, state.age_s)
+    field_W_T = rotate(
         exp((0.0, 0.0, device.heading_sigma_rad * white[6])),
         vec3(world.environments[0].magnetic_field_W_T),
     )
-    field_S = unrotate(quat(state.q_BS), unrotate(quat(true.q_WB), turned))
+    field_S = unrotate(quat(state.q_BS), unrotate(quat(true.q_WB), field_W_T))
     for i in range(3):
         state.bias_T[i] += device.bias_walk[i] * math.sqrt(dt_s) * white[3 + i]
         reading = dot(vec3(state.matrix[i]), field_S) + state.bias_T[i]
         reading += device.motor_current_T_per_A[i] * true.motor_current_A
-        reading += device.temperature_bias[i] * warmth + device.noise_sigma_T[i] * white[i]
+        reading += device.temperature_bias[i] * delta_T_K + device.noise_sigma_T[i] * white[i]
         sample.m_S[i] = read_out(reading, device.step_T, device.range_T)
 
 
@@ -194,18 +194,18 @@ def told_of_magnetometer(
     field_W_T = environment.field_W_T()
     constant = device.constant_variance(field_W_T)
     stated = float(np.mean(device.variance(field_W_T)))
-    turned = device.turned_variance(field_W_T)
-    white = stated - constant - turned
+    of_heading = device.turned_variance(field_W_T)
+    white = stated - constant - of_heading
     return {
         "noise.field_sigma_T": max(math.sqrt(max(white, 0.0)), LEAST_FIELD_SIGMA_T),
-        # a fixed field is what the scenario says, and no model's
+        # a fixed field is the scenario's, and no model's
         "start.field_T": FIELD_SIGMA_T if environment.magnetic_field == "model" else 0.0,
         "start.field_bias_T": device.turn_on_sigma_T,
         "noise.field_scale": device.scale_sigma,
         "noise.field_axes": device.cross_axis_sigma,
         "noise.field_bias_walk": max(device.bias_walk),
         "noise.field_lasting_share": constant / stated if stated > 0.0 else 0.0,
-        "noise.field_turned_share": turned / stated if stated > 0.0 else 0.0,
+        "noise.field_turned_share": of_heading / stated if stated > 0.0 else 0.0,
     }
 
 

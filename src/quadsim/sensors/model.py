@@ -89,12 +89,12 @@ class SensorModel:
         start: fills a state from the parameters and the sensor's stream, when it is switched on.
         step: the compiled model.
         channels: parts of a sample that a fault can act on: first index in ``values`` and count.
-        needs: which of "accel", "motors", "wind" and "scene" it feels with these parameters, beside
-            the pose and velocity that all have.
+        needs: which of "accel", "motors", "wind" and "scene" it feels with these parameters, apart
+            from the pose and velocity that all have.
         readings: what filters take of a sample.
         stated: variances of each sample by parameters and environment: (n,) of each quantity.
         told: keys of the estimator's parameters that an installer knows of a device: where it sits,
-            and what its file says of errors that messages do not state.
+            and what its file states of errors that messages do not.
         only_for: the filter for which alone it flies; empty: for all.
         messages: for each topic of the table what makes its messages, by frame, parameters and
             environment.
@@ -228,11 +228,11 @@ def start_slot(
 
 
 class Readings:
-    """What a filter takes of samples that are kept: for callers in Python, one by one.
+    """What a filter takes of recorded samples: for callers in Python, one by one.
 
     Args:
         model: their kind.
-        samples: (N,) that are kept.
+        samples: (N,) that are recorded.
         stated: (36,) of the device.
     """
 
@@ -281,7 +281,7 @@ class SimulatedSensor:
         environment: the world it measures.
         seed: the scenario's.
         vehicle: the vehicle's name.
-        scene: what rays meet beside the flat ground.
+        scene: what rays meet on the flat ground.
         faults: what goes wrong, and when.
         device: its name in the suite, of which its noise depends; empty: its kind.
 

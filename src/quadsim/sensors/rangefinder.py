@@ -186,7 +186,7 @@ class RangefinderSample(Record):
 def cone(rays: int, field_of_view_rad: float) -> NDArray[np.float64]:
     """Rays that fill a cone about x evenly, axis and edge included.
 
-    Sunflower: equal steps in cos(angle to the axis), that is in solid angle, each turned by the
+    Sunflower: equal steps in cos(angle to the axis), that is in solid angle, each rotated by the
     golden angle (Vogel, *A better way to construct the sunflower head*, 1979).
 
     Args:

@@ -116,7 +116,7 @@ class Scanner(ABC):
 
     Scans begin at multiples of the period. The rays of each line start from where the scanner is
     at the line's own time, between the truths before and after it. A class of it has ``KIND``
-    and the types of its parameters and samples, and says how rays are cast and read.
+    and the types of its parameters and samples, and defines how rays are cast and read.
 
     Args:
         params: its parameters.

@@ -40,7 +40,7 @@ class Sample(Protocol):
 
 
 class SensorWorld(NamedTuple):
-    """What sensors measure beside the vehicle: (1,) the environment, and what rays meet."""
+    """What sensors measure other than the vehicle: (1,) the environment, and what rays meet."""
 
     environments: Records[EnvironmentParams]
     scene: Scene
@@ -147,7 +147,7 @@ def deliver(slots: AnySlot, now_ns: int, log: Records[Sample]) -> bool:
     Args:
         slots: (1,) of the device, whose ``sample`` is written and counted.
         now_ns: the time.
-        log: (rows,) where the sample is kept too, as far as there is room.
+        log: (rows,) where the sample is written too, as far as there is room.
     """
     slot, box = slots[0], slots[0].outbox
     if box.count == 0 or box.arrival_ns[box.first] > now_ns:

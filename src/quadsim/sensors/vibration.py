@@ -134,7 +134,7 @@ def on_axes(amplitude: Array | Vec3, z: complex) -> Vec3:
 
 
 @kernel
-def turned(z: complex, turn: float) -> complex:
+def rotate_phasor(z: complex, turn: float) -> complex:
     """A phasor after a turn in rad; its length is unchanged at 1 to first order."""
     z *= complex(*cos_sin(turn))
     size = 1.5 - 0.5 * (z.real * z.real + z.imag * z.imag)
@@ -177,7 +177,7 @@ def vibrate(
             continue
         turn = mean * dt_s
         before = state.phasor[i]
-        after = turned(before, turn)
+        after = rotate_phasor(before, turn)
         state.phasor[i] = after
         rotor, blade, speed = after, whole_power(after, n), end
         if average:

@@ -2,11 +2,11 @@
 
 What such an odometry gets wrong grows with the way (relative errors after Zhang and Scaramuzza, *A
 tutorial on quantitative trajectory evaluation for visual(-inertial) odometry*, IROS 2018): from
-image to image position and yaw walk, with the distance and with the angle turned, and all ways are
+image to image position and yaw walk, with the distance and with the rotation, and all ways are
 too long or short by a scale. Roll and pitch are observed by gravity, and have noise alone.
 
 It loses track by chance (darkness, bare walls), in fast turns, and under the fault ``outage``. Then
-it says nothing, and comes back with a jump of its frame (relocalisation). A loop closure takes the
+it is silent, and comes back with a jump of its frame (relocalisation). A loop closure takes the
 drift back, which is a jump too.
 """
 
@@ -75,7 +75,7 @@ class VisualOdometryParams(DeliveredParams):
         float, Spec("drift of the yaw, over the way", "deg/sqrt(m)", ge=0.0, le=90.0)
     ] = 0.0
     turn_walk_deg: Annotated[
-        float, Spec("drift of the yaw, over the angle turned", "deg/sqrt(rad)", ge=0.0, le=90.0)
+        float, Spec("drift of the yaw, over the rotation", "deg/sqrt(rad)", ge=0.0, le=90.0)
     ] = 0.0
     scale_sigma: Annotated[
         float, TurnOn("error of a way over it, drawn at each start", ge=0.0, le=0.5)
@@ -112,7 +112,7 @@ class VisualOdometryState(Record):
     p_F: Vector
     yaw_drift: float
     begin_F: Vector  # where it was last without drift
-    way_m: float  # since then, and the angle turned
+    way_m: float  # since then, and the rotation
     turned_rad: float
     jumped: int  # faults that have acted, one bit each
 
@@ -147,7 +147,7 @@ def start_visual_odometry(
 
 @kernel
 def about_z(v: Vec3, angle: float) -> Vec3:
-    """A vector turned about z."""
+    """A vector rotated about z."""
     c, s = cos(angle), sin(angle)
     return (c * v[0] - s * v[1], s * v[0] + c * v[1], v[2])
 
@@ -202,7 +202,7 @@ def jump_by_faults(state: VisualOdometryState, faults: FaultList, now_ns: int) -
 def state_variances(
     state: VisualOdometryState, device: VisualOdometryParams, sample: VisualOdometrySample
 ) -> None:
-    """What it says of its pose: drift since it had none, and noise, times the ratio stated."""
+    """Stated variances of its pose: drift since it had none, and noise, times the ratio stated."""
     ratio2 = device.stated_ratio * device.stated_ratio
     walked = device.position_walk * device.position_walk * state.way_m
     far_F = subtract(vec3(state.p_F), vec3(state.begin_F))

@@ -34,9 +34,7 @@ class BelievedParams:
 
     imu_roll_pitch_yaw_deg: Annotated[
         Vec3,
-        Spec(
-            "estimator: mount of the IMU, turned about base_link's axes", "deg", ge=-180.0, le=180.0
-        ),
+        Spec("estimator: mount of the IMU, about base_link's axes", "deg", ge=-180.0, le=180.0),
     ] = ZERO
     imu_position_B_m: Annotated[
         Vec3, Spec("estimator: place of the IMU", "m", ge=-10.0, le=10.0)

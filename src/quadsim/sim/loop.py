@@ -5,7 +5,7 @@ messages flow: physics to the next IMU stamp, the sensors that are due, the esti
 loop, whose motor command takes effect a fixed number of IMU samples later (as in the graph's
 `lockstep`). Vehicles of one world feel each other's wakes and collide, as in a
 :class:`~quadsim.vehicle.fleet.Fleet`; nothing else of them meets here. Everything of a vehicle that
-changes is in one record, so a run can be compared, kept and digested whole.
+changes is in one record, so a run can be compared, saved and digested whole.
 
 The linear GPS/INS filter can be flown on instead of the error-state filter, and is told where it
 starts. A loop that flies on the error-state filter carries none of this: an array of no records.
@@ -189,14 +189,14 @@ class LoopArrays(NamedTuple):
         states: (N,) of the vehicles.
         setups: (N,).
         scene: what rays meet.
-        use_truth: (N,) 1 flies on the truth instead of the estimate (which runs beside it).
+        use_truth: (N,) 1 flies on the truth instead of the estimate (which runs too).
         devices: for each kind (N, M) slots.
         white: for each kind (N, M, rows, width) standard normal numbers, a row for each sample.
         wind: (N, rows, width) those of the wind, a row for each IMU sample.
         used: for each kind, and at last the wind, (N, M) rows that are used up; they grow.
         log: (N, rows); ``log_count`` of a state are written and grow.
         samples: for each kind (N, M, rows) records of its samples as they are published; those that
-            do not fit are not kept.
+            do not fit are dropped.
         linear: TIMELINE of the linear filter, if it is flown on: (N,), else (0,).
         work: working memory of the vehicles, of which the first is used.
     """
@@ -493,7 +493,7 @@ def control(state: LoopState, setup: Setup, known: bool) -> None:
     command_age_s = np.inf
     if state.command.stamp_ns > 0:
         command_age_s = (now_ns - state.command.stamp_ns) * 1e-9
-    for i in range(MAX_ROTORS):  # as motor_speed says in the graph
+    for i in range(MAX_ROTORS):  # as motor_speed in the graph
         state.inner.measured[i] = state.vehicle.x[ROTOR + i]
     inner_loop(
         state.inner,
@@ -554,8 +554,8 @@ def answer(
     else:
         for back in range(devices[0].shape[1]):
             d = devices[0].shape[1] - 1 - back  # the first one last: with it the filter is taken on
-            slots, kept = devices[0][i, d : d + 1], samples[0][i, d]
-            arrived |= take_imu_samples(state, setup, slots, linear, kept, d)
+            slots, imu_samples = devices[0][i, d : d + 1], samples[0][i, d]
+            arrived |= take_imu_samples(state, setup, slots, linear, imu_samples, d)
         take_others(state, i, devices, linear, samples)
         if linear.shape[0] == 0:
             run_events(state.line[0])

@@ -54,11 +54,11 @@ Words = NDArray[np.uint64]
 #: What an action is.
 ACTIONS = ("rotor_speeds", "thrusts", "rates", "attitude", "velocity")
 ROTOR_SPEEDS, THRUSTS, RATES, ATTITUDE, VELOCITY = range(5)
-#: Normal numbers that a world draws for each beginning, beside those of its estimate.
+#: Normal numbers that a world draws for each beginning, without those of its estimate.
 DRAWN = 24
 #: A reading that is older counts as that old, s.
 OLDEST_S = 10.0
-#: Fields whose content counts only as far as counters beside them say; they are never copied.
+#: Fields whose content counts only up to their counters; they are never copied.
 _RINGS = ("snapshots", "innovations", "events", "samples", "arrival_ns")
 #: Worlds that a thread takes at once: at least so many, and so many parts for each thread.
 SHARE, PARTS = 16, 8
@@ -443,7 +443,7 @@ class Worlds:
         size: vehicles in each; those of a world feel each other.
         action: one of :data:`ACTIONS`.
         period_ns: of a step, a multiple of the IMU's.
-        on_truth: control flies on the truth; the filter runs beside it.
+        on_truth: control flies on the truth; the filter runs too.
         rays: distances around that are looked at.
         reach_m: of them.
         threads: that share the worlds; 0: as many as there are processors.

@@ -12,7 +12,7 @@ from quadsim.base.compiled import inline
 from quadsim.base.parameters import Vec3
 from quadsim.vehicle.parameters import VehicleParams
 
-#: Density of the air where a vehicle's figures are said to hold in any, in kg/m^3 (ISO 2533).
+#: Density of the air where a vehicle's figures shall hold in any, in kg/m^3 (ISO 2533).
 STANDARD_DENSITY_KG_M3 = 1.225
 
 

@@ -141,7 +141,7 @@ class Fleet:
         environment: the world.
         poses: x, y in m and yaw in rad of each vehicle on the ground.
         physics: how the motion is computed.
-        scene: terrain and obstacles beside the flat ground, and recorded wind.
+        scene: terrain and obstacles on the flat ground, and recorded wind.
         disturbances: what befalls the vehicles.
         names: of the vehicles, for their wind's randomness and for messages.
         seed: of the wind.

@@ -1,4 +1,4 @@
-"""A helicopter that turns as its stick says: a parametric flight dynamics model.
+"""A helicopter that turns as its stick commands: a parametric flight dynamics model.
 
 The fourth and simplest flight dynamics model of A. Larsen's thesis on a helicopter simulator and
 its autopilot (NTNU, 2010): the body rates are those of the stick, the lift along body z is
@@ -43,7 +43,7 @@ def obey_stick(vehicle: Vehicle, params: VehicleParams, formalism: int) -> None:
         vehicle: VEHICLE record. Its state's slots of rotor speeds become the command, cut to its
             range, and zero after a crash.
         params: packed VehicleParams.
-        formalism: in which the state is kept.
+        formalism: in which the state is given.
     """
     command = vehicle.inputs.rotor_command_radps
     most = params.helicopter.stick_rate_max_radps

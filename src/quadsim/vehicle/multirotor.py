@@ -244,7 +244,7 @@ def is_finite(x: Array) -> bool:
 def advance_vehicle(
     model: Model, table: DisturbanceTable, stamp_ns: int, dt_s: float, share: float
 ) -> bool:
-    """Advance one vehicle by one step; a motion that cannot go on is kept as a fault.
+    """Advance one vehicle by one step; a motion that cannot continue is recorded as a fault.
 
     The scene is no argument: to hand over all its arrays costs more than the step.
 

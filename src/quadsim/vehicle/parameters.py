@@ -50,7 +50,7 @@ class ContactParams:
     hull_B_m: Annotated[
         tuple[Vec3, ...],
         Spec(
-            "what else touches; none, beside feet: tips of the rotors and the top",
+            "what else touches, with the feet; none: tips of the rotors and the top",
             "m",
             ge=-10.0,
             le=10.0,

@@ -25,7 +25,7 @@ class PhysicsParams:
     command_delay_samples: Annotated[
         int, Spec("IMU samples from the one a motor command answers to its effect", ge=0, le=20)
     ] = 1
-    formalism: Annotated[Choice, Spec("how the attitude is kept", choices=FORMALISMS)] = (
+    formalism: Annotated[Choice, Spec("how the attitude is represented", choices=FORMALISMS)] = (
         "quaternion"
     )
     integrator: Annotated[
@@ -47,7 +47,7 @@ class PhysicsParams:
         """Refuse a stabilisation of what is no constraint."""
         if self.baumgarte_per_s > 0.0 and self.formalism != "constraint":
             raise InputError(
-                f"baumgarte_per_s: {self.baumgarte_per_s:g} beside formalism: {self.formalism};"
+                f"baumgarte_per_s: {self.baumgarte_per_s:g} with formalism: {self.formalism};"
                 " allowed: with formalism: constraint"
             )
 

@@ -137,7 +137,7 @@ def lying_height_m(
     place: tuple[float, float],
     q_WB: Quat,
 ) -> float:
-    """Height of the centre of mass over which no point of a turned vehicle is below the ground.
+    """Height of the centre of mass over which no point of a rotated vehicle is below the ground.
 
     Args:
         params: the vehicle.
@@ -180,7 +180,7 @@ def stand(
         params: its parameters.
         environment: the world.
         scene: its terrain.
-        physics: how its attitude is kept.
+        physics: how its attitude is represented.
         pose: x, y in m and yaw in rad.
         charge: of its battery, 0 to 1.
 
@@ -221,7 +221,7 @@ def check_place(
         params: the vehicle.
         environment: for the flat ground.
         scene: terrain and obstacles.
-        physics: how its attitude is kept.
+        physics: how its attitude is represented.
         motion: KINEMATICS of where it shall be.
 
     Raises:
@@ -254,7 +254,7 @@ def place(
 
     Args:
         vehicle: VEHICLE record.
-        physics: how its attitude is kept.
+        physics: how its attitude is represented.
         p_W: (3,) m.
         v_W: (3,) m/s.
         q_WB: (4,) unit quaternion, w first.
@@ -269,6 +269,6 @@ def place(
 
 
 def look_anew(vehicles: Records[Vehicle]) -> None:
-    """Let vehicles forget how far away obstacles are: others are there now."""
+    """Let vehicles forget how far obstacles are: others are there now."""
     feet: Any = vehicles["feet"]
     feet["free_m"], feet["clear_m"] = 0.0, -math.inf

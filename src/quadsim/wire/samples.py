@@ -60,7 +60,7 @@ class SampleMessages:
         return np.ones(len(samples), bool) if self.exist is None else self.exist(samples)
 
     def payload(self, sample: Any, stamp_ns: int | None = None) -> bytes:
-        """Message of one sample, stamped as it says or otherwise."""
+        """Message of one sample, with its own stamp or another."""
         stamp_ns = int(sample["stamp_ns"]) if stamp_ns is None else stamp_ns
         return self.template.payload(stamp_ns, **self.numbers(sample))
 

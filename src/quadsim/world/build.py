@@ -136,7 +136,7 @@ def environment_of(
         own_terrain: whether the scenario brings terrain of its own.
 
     Returns:
-        The environment, and a line that says what is taken, if anything is.
+        The environment, and a line on what is taken, if anything is.
 
     Raises:
         InputError: the world cannot be flown in.
@@ -269,7 +269,7 @@ def make_scene(
     heightmap: HeightmapParams,
     environment: EnvironmentParams,
 ) -> Scene:
-    """What rays and vehicles meet beside the flat ground, and the recorded wind.
+    """What rays and vehicles meet on the flat ground, and the recorded wind.
 
     Args:
         world: a file of ``worlds``, or a path, or what is in it.
@@ -288,10 +288,10 @@ def make_scene(
     if plane_m is not None and plane_m > ground_height_m:
         raise InputError(
             f"{loaded.path}: its ground lies at {plane_m:g} m;"
-            f" environment.ground_height_m says {ground_height_m:g}"
+            f" environment.ground_height_m is {ground_height_m:g}"
         )
     if terrain.height_m > 0.0 and heightmap.file:
-        raise InputError("heightmap.file: beside terrain.height_m; allowed: one of the two")
+        raise InputError("heightmap.file: with terrain.height_m; allowed: one of the two")
     grown = heightmap.read() or hills(terrain)
     slope = None if grown else slope_of(loaded)
     own = loaded.terrain if slope is None else slope_heights(slope)

@@ -67,7 +67,7 @@ class EnvironmentParams:
             for name in ("gravity_mps2", "gravity_gradient_per_s2"):
                 if getattr(self, name) != getattr(type(self), name):
                     raise InputError(
-                        f"{name}: {getattr(self, name)!r} beside gravity: model; allowed: with"
+                        f"{name}: {getattr(self, name)!r} with gravity: model; allowed: with"
                         " gravity: fixed"
                     )
         if self.magnetic_field == "fixed":
@@ -75,7 +75,7 @@ class EnvironmentParams:
         check_date(self.magnetic_date_year)
         if self.magnetic_field_W_T != ZERO:
             raise InputError(
-                f"magnetic_field_W_T: {self.magnetic_field_W_T!r} beside magnetic_field: model;"
+                f"magnetic_field_W_T: {self.magnetic_field_W_T!r} with magnetic_field: model;"
                 " allowed: with magnetic_field: fixed"
             )
 

@@ -67,7 +67,7 @@ class Reference:
 
     def fly(self, seconds, *wish):
         """Positions, velocities, accelerations and heights above ground of each tick."""
-        self.state.wish[:] = wish
+        self.state.request[:] = wish
         p, v, a, heights = [], [], [], []
         for _ in range(round(seconds / DT_S)):
             seen, _, east, north, most = self.ground
@@ -175,7 +175,7 @@ def test_ground_that_comes_into_sight_does_not_move_it():
 
 def test_the_reference_does_not_run_away_from_a_vehicle_that_cannot_follow():
     reference = Reference()
-    reference.state.wish[:] = (4.0, 0.0, 1.0, 0.0)
+    reference.state.request[:] = (4.0, 0.0, 1.0, 0.0)
     for _ in range(500):
         assisted_step(reference.states, reference.packed, (0.0, 0.0, 20.0), FLAT, 3.0, DT_S)
     assert np.hypot(*reference.state.p_W[:2]) <= 1.0 + 1e-9

@@ -171,7 +171,7 @@ def start_of(params, seed):
     """The accelerometer's Gauss-Markov process at switch-on, x and y."""
     states = np.zeros(1, MODEL.state)
     MODEL.start(states[0], params, stream(seed, "quad", "imu"))
-    return states["accel"]["wander"][0, :2]
+    return states["accel"]["correlated"][0, :2]
 
 
 @pytest.mark.parametrize(("name", "axes"), TRIADS)

@@ -51,7 +51,7 @@ def test_a_heightmap_beside_the_scenario_is_stood_upon(variant, tmp_path):
 
 
 def test_hills_and_a_heightmap_are_one_too_many(variant):
-    with pytest.raises(InputError, match=r"heightmap\.file: beside terrain\.height_m"):
+    with pytest.raises(InputError, match=r"heightmap\.file: with terrain\.height_m"):
         load_scenario(variant(heightmap={"file": "x.png"}, terrain={"height_m": 5.0}))
 
 

@@ -196,7 +196,7 @@ def test_the_norm_drifts_without_stabilisation_and_not_with_it(rate_per_s, low, 
 
 
 def test_stabilisation_of_another_formalism_is_refused():
-    with pytest.raises(InputError, match="baumgarte_per_s: 20 beside formalism: quaternion"):
+    with pytest.raises(InputError, match="baumgarte_per_s: 20 with formalism: quaternion"):
         PhysicsParams(baumgarte_per_s=20.0)
 
 

@@ -113,7 +113,7 @@ def test_the_model_follows_the_datum():
 
 @pytest.mark.parametrize("key", ["gravity_mps2", "gravity_gradient_per_s2"])
 def test_a_value_beside_the_model_is_refused(key):
-    with pytest.raises(InputError, match=rf"{key}: 0.0005 beside gravity: model; allowed: with"):
+    with pytest.raises(InputError, match=rf"{key}: 0.0005 with gravity: model; allowed: with"):
         from_mapping(EnvironmentParams, {"gravity": "model", key: 5e-4}, "world.yaml")
 
 

@@ -165,7 +165,7 @@ def test_a_bag_with_a_field_that_is_none_is_refused(circle_rows, write_rows, tex
         ({"magnetic_date_year": 2024.9}, "magnetic_date_year: 2024.9; allowed: 2025 to 2030"),
         (
             {"magnetic_field_W_T": [0.0, 2e-5, -4e-5]},
-            "beside magnetic_field: model; allowed: with magnetic_field: fixed",
+            "with magnetic_field: model; allowed: with magnetic_field: fixed",
         ),
         ({"magnetic_field": "igrf"}, "'igrf' is not known; allowed: one of model, fixed"),
         (

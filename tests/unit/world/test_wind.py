@@ -187,7 +187,7 @@ def test_a_file_that_is_not_there_or_not_text(tmp_path):
                 "length_m": [9, 9, 9],
                 "w20_mps": 1.0,
             },
-            "w20_mps: 1.0 beside sigma_mps",
+            "w20_mps: 1.0 with sigma_mps",
         ),
         ({"turbulence": "dryden", "w20_mps": -1.0}, "w20_mps: -1.0 is out of range"),
         ({"gusts": [[0, -1, 0, 1, 1, 1]]}, r"gusts\[0\]: .*allowed: start, rise and hold of 0"),

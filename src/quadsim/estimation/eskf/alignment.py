@@ -1,7 +1,7 @@
 """Start of the filter: attitude, velocity and position from one window, standing or in flight.
 
 Two directions give an attitude: specific force and magnetic field. In flight the specific force is
-not gravity's; but its integral in the axes of the window's beginning (turned by the gyroscope) is
+not gravity's; but its integral in the axes of the window's beginning (rotated by the gyroscope) is
 the change of velocity less gravity's, which GNSS knows in the world. A line fitted through both
 gives the pair of vectors (in-motion coarse alignment, e.g. Wu and Pan, *Velocity/position
 integration formula, part I*, 2013). Standing is the case of no change of velocity.
@@ -81,7 +81,7 @@ FLOW_HEIGHT_M = 1.5
 #: First deviation of the wind, m/s.
 WIND_SIGMA_MPS = 5.0
 
-#: What is added to the deviation of a heading that is kept over a new start, rad.
+#: What is added to the deviation of a heading that outlives a new start, rad.
 OPEN_HEADING_RAD = 0.05
 #: Deviation of a heading of which nothing is known: uniform over the circle.
 UNKNOWN_HEADING_RAD = math.pi / math.sqrt(3.0)
@@ -232,7 +232,7 @@ def set_start_attitude(
 
 @kernel
 def along_baseline(window: StartWindow, q_W: Quat, baseline: Vec3, f_W: Vec3) -> Quat:
-    """The attitude turned about f_W, until the baseline of two antennas points as GNSS says.
+    """The attitude rotated about f_W, until the baseline of two antennas points as measured.
 
     Args:
         q_W: attitude of the axes in which the baseline is given.
@@ -288,14 +288,14 @@ def try_start(state: Eskf, params: EstimatorParams) -> bool:
     t_s = (state.stamp_ns - window.start_ns) * 1e-9
     if t_s < start.window_s - 0.5 * state.period_s or window.imu_count < 2:
         return False
-    beside = state.realigning == 1
-    if beside and (window.field_count == 0 or state.heading.distrusted == 1):
+    again = state.realigning == 1
+    if again and (window.field_count == 0 or state.heading.distrusted == 1):
         keep_heading(state, params)
     points = tells_heading(vec3(params.magnetic_field_W_T))
     has_field = points and window.field_count > 0
     pointed = has_field or window.baseline_variance > 0.0
     complete = (pointed or start.require_heading == 0 or not points) and (
-        window.fix_count > 0 or start.require_gnss == 0 or beside
+        window.fix_count > 0 or start.require_gnss == 0 or again
     )
     complete = complete or start.local == 1
     # who starts again may be in the air: a slow hover looks like standing
@@ -318,7 +318,7 @@ def try_start(state: Eskf, params: EstimatorParams) -> bool:
 
 @kernel
 def keep_heading(state: Eskf, params: EstimatorParams) -> None:
-    """Put a field into the window beside the estimate that says the estimate's own heading."""
+    """Put a field into the window of a new start that gives the estimate's own heading."""
     window = state.alignment
     q_W0 = multiply(quat(state.q_WS), conjugate(quat(window.q_0S)))
     window.field_count = 1
@@ -467,7 +467,7 @@ def start_standing(state: Eskf, params: EstimatorParams, has_field: bool) -> Non
     state.v_W[:] = 0.0
     count = max(float(window.velocity_count), 1.0)
     for i in range(3):
-        # what it may move by for all that GNSS says
+        # what it may move by as far as GNSS tells
         mean = window.velocity_sum_W[i] / count
         spread = window.velocity_variance_sum[i] / (count * count)
         still = STILL_SPEED_MPS * STILL_SPEED_MPS

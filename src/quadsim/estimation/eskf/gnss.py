@@ -1,8 +1,8 @@
 """The measurements of GNSS, position and velocity; and what all measurements share.
 
 Each kernel takes the ESKF record first and the packed parameters second, fuses at the state's own
-stamp, adds to the start's window while the filter aligns, and says REJECTED, ACCEPTED or IGNORED.
-Rows of H are derivatives by the error state at zero error, R_true = exp([theta]x) R.
+stamp, adds to the start's window while the filter aligns, and returns REJECTED, ACCEPTED or
+IGNORED. Rows of H are derivatives by the error state at zero error, R_true = exp([theta]x) R.
 
 How late GNSS stamps are: a state of the filter, and whether the estimate given out rests on it.
 

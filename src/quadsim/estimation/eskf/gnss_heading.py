@@ -1,7 +1,7 @@
 """Heading by two antennas: the azimuth of their baseline in the world.
 
-As in :mod:`~quadsim.estimation.eskf.gnss`, the kernel fuses at the state's own stamp and says
-REJECTED, ACCEPTED or IGNORED. A heading of which nothing is known is set by it.
+As in :mod:`~quadsim.estimation.eskf.gnss`, the kernel fuses at the state's own stamp and
+returns REJECTED, ACCEPTED or IGNORED. A heading of which nothing is known is set by it.
 """
 
 from __future__ import annotations

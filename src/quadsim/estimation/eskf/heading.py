@@ -1,13 +1,13 @@
 """Whether the heading is right: by the acceleration that GNSS sees, and by a field that persists.
 
 A heading that is wrong by more than the filter's linear equations reach locks itself in: the field
-is rejected, and without horizontal acceleration nothing else speaks of it. So it is watched beside
-the filter.
+is rejected, and without horizontal acceleration nothing else speaks of it. So it is watched
+outside the filter.
 
 *Acceleration.* Mean horizontal accelerations of 0.4 s, seen by GNSS in the world (z) and by
 the IMU in the frame F of :mod:`~quadsim.estimation.eskf.inertial` (s), are complex numbers with
 z = exp(i psi) s + d: psi turns F into the world, d is what the tilt of F leans. The phase of their
-covariance is psi, whatever the field says; its deviation follows from the correlation found, so
+covariance is psi, whatever the field is; its deviation follows from the correlation found, so
 that noise which nobody stated counts too. This is the idea of PX4's EKF-GSF yaw estimator (Muller
 et al.), as one regression. What chance would do with the same probability as the correlation found
 is asked for first.
@@ -16,11 +16,11 @@ is asked for first.
 longer than it agreed, sets the heading, if it has the reference's strength and inclination and
 points one way, unless the heading has been confirmed: by acceleration, by an external attitude, or
 by a field that agreed for ten seconds in the air. After that a disturbed field is more likely than
-a wrong heading. What it said on the ground does not count in the air. PX4 resets to the field above
+a wrong heading. What it was on the ground does not count in the air. PX4 resets to the field above
 1.5 m and by time-outs likewise.
 
 *GNSS.* A heading found on the ground may point anywhere if GNSS is rejected before anything has
-confirmed it: a wrong heading leads position and velocity away first of all. This is said at once
+confirmed it: a wrong heading makes position and velocity diverge first. This is reported at once
 (:func:`heading_doubt`), so that who flies on the estimate can make accelerations that tell. A
 gyroscope that fails turns the tilt too, and the field's vertical part mostly contradicts that.
 """
@@ -95,7 +95,7 @@ LEFT_TILT_RAD, LEFT_MPS = 0.05, 0.3
 
 @kernel
 def forget_heading(state: Eskf) -> None:
-    """Nothing is known of the heading but what the start says."""
+    """Nothing is known of the heading but that of the start."""
     heading = state.heading
     heading.doubt = 0.0
     heading.confirmed = 0
@@ -130,7 +130,7 @@ def see_velocity(state: Eskf, params: EstimatorParams, v_W: Vec3) -> bool:
         v_W: (3,) m/s.
 
     Returns:
-        Whether the heading was turned.
+        Whether the heading was reset.
     """
     heading = state.heading
     if heading.by_position == 1:
@@ -163,7 +163,7 @@ def see_position(state: Eskf, params: EstimatorParams, p_W: Vec3, variance: floa
         variance: of a horizontal axis, m^2.
 
     Returns:
-        Whether the heading was turned.
+        Whether the heading was reset.
     """
     heading = state.heading
     # deviation of an acceleration: sqrt(6) sigma_p / T^2, and sqrt(2) sigma_v / T

@@ -1,7 +1,7 @@
 """Measurements of height: static pressure, and the range to the ground.
 
-As in :mod:`~quadsim.estimation.eskf.gnss`, each kernel fuses at the state's own stamp and says
-REJECTED, ACCEPTED or IGNORED.
+As in :mod:`~quadsim.estimation.eskf.gnss`, each kernel fuses at the state's own stamp and
+returns REJECTED, ACCEPTED or IGNORED.
 """
 
 from __future__ import annotations

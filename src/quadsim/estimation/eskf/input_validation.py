@@ -247,8 +247,8 @@ def judge_measurement(
         return OUT_OF_RANGE
     if kind == STATIC_PRESSURE and values[0] <= 0.0:
         return NOT_FINITE
-    turned = kind == EXTERNAL_ATTITUDE or kind == EXTERNAL_ODOMETRY
-    if turned and abs(length(values[values.size - 4 :]) - 1.0) > UNIT_TOLERANCE:
+    has_attitude = kind == EXTERNAL_ATTITUDE or kind == EXTERNAL_ODOMETRY
+    if has_attitude and abs(length(values[values.size - 4 :]) - 1.0) > UNIT_TOLERANCE:
         return NOT_FINITE
     zeros = 0
     for i in range(variance.size):
@@ -371,7 +371,7 @@ def accept(
             sample's interval.
         values: (6,) of the IMU, m/s^2 and rad/s; (3,), of an optical flow rad, rad, s; or (1,) of
             pressure, range and standing still; (4,) of an attitude, (7,) of an odometry's pose. An
-            infinite range says "nothing in range" (REP 117): it is OK and does nothing.
+            infinite range means "nothing in range" (REP 117): it is OK and does nothing.
         covariance: (18,) of the IMU, two matrices; (9,), of a twist or a pose (36,), or (1,); all
             zero: unknown.
 

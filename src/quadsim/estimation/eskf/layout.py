@@ -59,7 +59,7 @@ VECTORS = (
     EXTERNAL_ODOMETRY, EXTERNAL_VELOCITY,
 )  # fmt: skip
 
-#: What a measurement's kernel says about it.
+#: What a measurement's kernel returns.
 REJECTED, ACCEPTED, IGNORED = range(3)
 
 #: Why the filter last started over or recovered.
@@ -143,13 +143,13 @@ class Inertial(Record):
     q_FS: Quaternion
     f_integral_F: Vector  # of the specific force less its bias, m/s
     way_F: Vector  # integral of that, m
-    past_count: int  # of copies ever made; the last ones are kept, a ring
+    past_count: int  # of copies ever made; a ring has the last ones
     past_ns: Annotated[NDArray[np.int64], PAST]
     past_F: Annotated[Array, PAST, 3]
 
 
 class Heading(Record):
-    """What says whether the heading is right, beside the filter: ``estimation.eskf.heading``.
+    """Evidence outside the filter for its heading: ``estimation.eskf.heading``.
 
     The sums are of mean horizontal accelerations, seen by the IMU in F (s) and by GNSS in the world
     (z), as complex numbers east + i north; the older, the less they weigh.
@@ -184,7 +184,7 @@ class Eskf(Record):
 
     running: int
     n: int  # error states that are carried
-    q_BS: Quaternion  # mount of the IMU, and what is mounted beside it
+    q_BS: Quaternion  # mount of the IMU, and places of the other sensors
     antenna_S: Vector
     rangefinder_S: Vector
     flow_S: Vector
@@ -240,7 +240,7 @@ class Eskf(Record):
     rejected_in_row: CountPerSensor
     rejected_since_ns: CountPerSensor
     recoveries: int
-    realigning: int  # runs, and fills the window of a new start beside it
+    realigning: int  # runs, and fills the window of a new start
     reason: int
     range_ns: int  # newest range that was fused or rejected
     range_m: float
@@ -269,7 +269,7 @@ class Eskf(Record):
     odometry_jumps: int  # how often its frame was found anew in flight
     frame_p_W: Vector  # where the newest pose lies, by the odometry alone
     frame_yaw: float  # of its frame F in the world
-    frame_scale: float  # what a way is longer by than the odometry says
+    frame_scale: float  # what a way is longer by than in the odometry
     velocity_fix_ns: int  # newest one, accepted or not; for the recovery
     velocity_fix_W: Vector
     velocity_fix_variance: Vector

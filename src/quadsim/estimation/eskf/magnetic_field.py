@@ -1,7 +1,7 @@
 """The magnetic field in 3-D: its direction about the vertical (heading), and its inclination.
 
-Two scalars say all that a field says of an attitude (its strength says nothing). They are kept
-apart for their errors differ: what disturbs the horizontal direction of a field sensor on a
+Two scalars hold all that a field tells of an attitude (its strength tells nothing). They are
+separate for their errors differ: what disturbs the horizontal direction of a field sensor on a
 vehicle (declination, currents, what is called heading noise) leaves the vertical part alone.
 """
 
@@ -54,7 +54,7 @@ DISTURBANCE_S = 10.0
 FIELD_TURN_RAD = 0.1
 #: Time over which what is off in strength and inclination is averaged, s.
 MISFIT_MEAN_S = 1.0
-#: How many headings the default of an unknown noise counts for, and the least that is believed.
+#: How many headings the default of an unknown noise counts for, and the least that is assumed.
 HEADING_PRIOR = 10
 LEAST_HEADING_RAD = 0.03
 
@@ -212,7 +212,7 @@ def fuse_magnetic_heading(
         variance: rad^2; zero: unknown, and learned.
         misfit2: what is added to it, rad^2; see :func:`misfit_variance`.
 
-    The heading so levelled depends on the tilt too; both columns are kept, else a tilt error
+    The heading so levelled depends on the tilt too; H has both columns, else a tilt error
     becomes a heading error the filter knows nothing of. They are taken at the reference field, not
     at the measured one: a row of H that carries the same noise as the innovation gives the tilt a
     bias of the noise's variance.
@@ -254,7 +254,7 @@ def fuse_inclination(
     turns the field is in the measured direction, white noise of the axes is not: a row that
     follows white noise sees the vertical from sides from which it was never seen, and claims to
     know the rotation about the field, which no field tells. So the reference's direction is
-    turned towards the measured one by the share that turns have in the heading's variance.
+    rotated towards the measured one by the share that turns have in the heading's variance.
 
     Args:
         state: ESKF record.
@@ -266,9 +266,9 @@ def fuse_inclination(
     q_WS = quat(state.q_WS)
     x, y, z = rotate(q_WS, subtract(m_S, vec3(state.field_bias_S_T)))
     east, north, up = vec3(state.field_W_T)
-    turned = heading_variance * (east * east + north * north)
-    noise = variance / turned if turned > variance else 1.0
-    if state.heading.distrusted == 1:  # it is turned, far beyond its noise
+    of_turns = heading_variance * (east * east + north * north)
+    noise = variance / of_turns if of_turns > variance else 1.0
+    if state.heading.distrusted == 1:  # it is rotated, far beyond its noise
         noise = 0.0
     back = noise * wrap(atan2(north, east) - atan2(y, x))
     cosine, sine = cos(back), sin(back)

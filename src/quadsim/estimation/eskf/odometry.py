@@ -3,16 +3,16 @@
 An odometry adds up ways in a frame F, of which only z is known to point up. Where its newest pose
 lies in the world, the frame's yaw and the odometry's error of scale are states. They begin as a
 copy of the vehicle's own pose, errors included (stochastic cloning: Roumeliotis and Burdick, ICRA
-2002). From pose to pose that place moves as the odometry says, and drifts: with the way flown and
-the angle turned, or as the variances that messages state grow, if that is more. Stated variances
-that are too small are so not believed. What is measured is that the vehicle is at that place. So an
+2002). From pose to pose that place moves by the odometry, and drifts: with the way flown and the
+rotation, or as the variances that messages state grow, if that is more. So stated variances that
+are too small do no harm. What is measured is that the vehicle is at that place. So an
 odometry alone fixes the velocity, and the position's deviation grows with the way.
 
 A pose that does not fit is a jump (relocalisation, loop closure): the states begin anew from it,
 and the vehicle's own pose stays. So they do after a silence, of which nothing is known.
 
-As in :mod:`~quadsim.estimation.eskf.gnss`, each kernel fuses at the state's own stamp and says
-REJECTED, ACCEPTED or IGNORED.
+As in :mod:`~quadsim.estimation.eskf.gnss`, each kernel fuses at the state's own stamp and
+returns REJECTED, ACCEPTED or IGNORED.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ from quadsim.geometry.rotation import (
 )
 from quadsim.geometry.vector import add, dot, norm, scale, store, subtract, vec3
 
-#: After such a silence nothing says that the frame is still the same, s.
+#: After such a silence the frame may be another, s.
 SILENCE_S = 0.5
 #: How well the z axis of an odometry's frame points up, rad.
 LEVEL_SIGMA_RAD = 0.05
@@ -191,7 +191,7 @@ def is_level(state: Eskf, q_WF: Quat, limit: float) -> bool:
 
 @kernel
 def fuse_odometry(state: Eskf, params: EstimatorParams, p_F: Vec3, q_FB: Quat) -> int:
-    """Fuse that ``base_link`` is where the odometry has moved to, and has turned as it says.
+    """Fuse that ``base_link`` has moved and rotated as the odometry.
 
     Args:
         state: ESKF record, after :func:`move_frame`.
@@ -255,7 +255,7 @@ def doubt_velocity(state: Eskf) -> None:
 def fuse_external_velocity(state: Eskf, params: EstimatorParams, v_B: Vec3, noise: Sym3) -> int:
     """Fuse the velocity of ``base_link`` in its own axes, as an odometry or a DVL measures it.
 
-    A stated variance is not believed below that of the parameters.
+    A stated variance counts as at least that of the parameters.
 
     Args:
         state: ESKF record.

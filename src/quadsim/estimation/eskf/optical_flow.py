@@ -3,7 +3,7 @@
 The flow over an interval T is the turn of the sensor that would move the picture as much. Of a
 sensor that looks along its -z, with the velocity v and the rate w in its axes and the distance d
 to the ground along its view, it is (T (w_x + v_y / d), T (w_y - v_x / d)). These are the signs of
-MAVLink's OPTICAL_FLOW_RAD, turned from forward, right, down to forward, left, up.
+MAVLink's OPTICAL_FLOW_RAD, rotated from forward, right, down to forward, left, up.
 
 The part of w is the filter's own rotation over the interval. The height is that over the flat
 ground, or over the terrain's height, which ranges set. Without a height a flow tells nothing.

@@ -51,7 +51,7 @@ def hear_one(line: Buffer, k: int, kind: int, stamp_ns: int, values: Array, stan
 def change_devices(line: Buffer) -> None:
     """Fuse the other one where that is wanted, from before the fault on.
 
-    The filter goes back as far as its horizon lets it, and takes what the other said since.
+    The filter goes back as far as its horizon lets it, and takes what the other measured since.
     """
     now_ns = line.newest_imu_ns
     for g in range(2):

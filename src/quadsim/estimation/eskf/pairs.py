@@ -50,7 +50,7 @@ from quadsim.estimation.eskf.update import forget_links
 from quadsim.geometry.rotation import quat, rotate, unrotate
 from quadsim.geometry.vector import add, cross, dot, scale, store, subtract, vec3
 
-#: What there may be two of, beside the IMU.
+#: What there may be two of, other than IMUs.
 GNSS, RANGEFINDER = range(2)
 #: Kinds of messages of the second one, behind those of the timeline, and those of the first.
 SECONDS_FROM = len(SENSORS) + 2
@@ -74,7 +74,7 @@ NEAR_TIMES, FAR_M = 5, 1.0
 #: before it is fused, and vice versa; stamps that go back by so much begin a new time, ns.
 BACK_NS, BETTER_NS, NEW_TIME_NS = 2_000_000_000, 2_000_000_000, 1_000_000_000
 
-#: How many judged ones are kept; two are compared that are half a period apart or less.
+#: How many judged ones it remembers; two are compared that are half a period apart or less.
 KEPT, APART = 8, 0.55
 
 #: Why one is left out; the words of ``estimation.voting_words``.
@@ -82,7 +82,7 @@ GOOD, SILENT, REPEATS, TOO_NEAR, DIFFERS = range(5)
 
 
 class Part(Record):
-    """What one of two says of one quantity: position, velocity, or height above the ground."""
+    """What one of two measures of one quantity: position, velocity, or height above the ground."""
 
     heard_ns: int  # by the clock of the IMU
     said_ns: int  # its newest stamp
@@ -299,7 +299,7 @@ def turned_variance(state: Eskf, lever_W: Vec3, i: int) -> float:
 def measure(
     one: Part, state: Eskf, params: EstimatorParams, kind: int, values: Array, lever_S: Vec3
 ) -> bool:
-    """What a message says of the IMU, and what is off; whether it can be judged.
+    """What a message gives for the IMU, and what is off; whether it can be judged.
 
     Args:
         one: its part.
@@ -369,7 +369,7 @@ def nearest(one: Part, stamp_ns: int) -> int:
 
 @kernel
 def explained(state: Eskf, params: EstimatorParams, kind: int, lever_W: Vec3, i: int) -> float:
-    """Variance of an axis of the difference of two, beside what they state."""
+    """Variance of an axis of the difference of two, beyond what they state."""
     if kind == GNSS_VELOCITY:
         return float(
             dot(lever_W, lever_W)

@@ -162,7 +162,7 @@ class DelayParams:
 
 @dataclass(frozen=True)
 class NoiseParams:
-    """What the filter believes where a message says nothing (all zero: unknown), and its walks."""
+    """What the filter assumes where a message states nothing (all zero: unknown), and its walks."""
 
     accel_density: Annotated[
         float,
@@ -289,7 +289,7 @@ class NoiseParams:
         float, Spec("external odometry: drift of its yaw", "rad/sqrt(m)", ge=0.0, le=1.0)
     ] = 0.005
     odometry_turn_walk: Annotated[
-        float, Spec("external odometry: drift of its yaw, turned", "rad/sqrt(rad)", ge=0.0, le=1.0)
+        float, Spec("external odometry: drift of its yaw in turns", "rad/sqrt(rad)", ge=0.0, le=1.0)
     ] = 0.005
     odometry_scale: Annotated[
         float, Spec("external odometry: error of a way over it (sigma)", ge=0.0, le=1.0)
@@ -301,7 +301,7 @@ class FusionParams:
     """What is fused, and how, where there is a choice."""
 
     magnetic_inclination: Annotated[
-        bool, Spec("the field counts in 3-D, its vertical part beside its heading")
+        bool, Spec("the field counts in 3-D, with its vertical part")
     ] = True
     gravity_after_s: Annotated[
         float, Spec("fuse gravity's direction where nothing else has held the attitude", "s", ge=0)
@@ -313,7 +313,7 @@ class FusionParams:
 
 @dataclass(frozen=True)
 class NisParams:
-    """Which measurements are believed, and what happens when none is."""
+    """Which measurements are fused, and what happens when none is."""
 
     chi2_1: Annotated[
         float, Spec("largest normalised innovation squared of one number", gt=0.0)
@@ -350,7 +350,7 @@ class AlignParams:
     ] = 0.0
     pressure_scale: Annotated[
         float,
-        Spec("sigma of the pressure's height over the way up: air beside the standard's", ge=0.0),
+        Spec("sigma of the pressure's height over the way up: air unlike the standard's", ge=0.0),
     ] = 0.07
     position_m: Annotated[float, Spec("sigma without GNSS", "m", gt=0.0)] = 1.0
     local: Annotated[

@@ -1,4 +1,4 @@
-"""Whether the filter is to hear that the vehicle stands: it is said so, and the IMU is still."""
+"""Whether the filter is to hear that the vehicle stands: it is stated, and the IMU is still."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ STILL_RATE_RADPS, STILL_FORCE_MPS2 = 0.1, 0.5
 
 
 class StandingSums(Record):
-    """``said``: 1 while somebody reports that it stands; sums of the IMU since ``begin_ns``."""
+    """``stated``: 1 while somebody reports that it stands; sums of the IMU since ``begin_ns``."""
 
-    said: int
+    stated: int
     begin_ns: int
     count: int
     f_sum_S: Vector
@@ -38,8 +38,8 @@ def begin_standing(standing: StandingSums, stamp_ns: int) -> None:
 @kernel
 def say_standing(standing: StandingSums, stated: int) -> None:
     """Take what somebody reports of it: 1, it stands."""
-    if stated != standing.said:
-        standing.said = stated
+    if stated != standing.stated:
+        standing.stated = stated
         begin_standing(standing, 0)
 
 
@@ -63,7 +63,7 @@ def stands(
         f_S: m/s^2.
         w_S: rad/s.
     """
-    if standing.said == 0:
+    if standing.stated == 0:
         return False
     if not 0 <= stamp_ns - standing.begin_ns < 10 * STAND_PERIOD_NS:
         begin_standing(standing, stamp_ns)

@@ -392,7 +392,7 @@ def forget_heights(state: Eskf) -> None:
 
 @kernel
 def follow_gnss(state: Eskf, params: EstimatorParams, p_W: Vec3, noise: Sym3) -> None:
-    """Take position and velocity from GNSS: a heading that has just been set led them away.
+    """Take position and velocity from GNSS: a heading that has just been set led them astray.
 
     Args:
         state: ESKF record.
@@ -422,8 +422,8 @@ def adopt_velocity(state: Eskf) -> None:
 def reset_velocity(state: Eskf, params: EstimatorParams, v_W: Vec3, noise: Sym3) -> None:
     """Take the velocity from GNSS, which has contradicted it for long while no positions came.
 
-    It was the attitude that led the velocity away. The window that fills next to the estimate from
-    now on finds that by itself, and the filter starts from it.
+    The wrong attitude drove the velocity off. The window of a new start, which fills from now on,
+    finds that by itself, and the filter starts from it.
 
     Args:
         state: ESKF record.
@@ -464,7 +464,7 @@ def recover(state: Eskf, params: EstimatorParams, p_W: Vec3, noise: Sym3, reason
     """Begin again in place from a fix: the estimate had left all that GNSS reports for too long.
 
     Attitude and biases stay as a guess, with the covariance of a start in flight: what drove
-    position and velocity away is not known. They hold until the window of a new start is full,
+    position and velocity off is not known. They hold until the window of a new start is full,
     which is filled next to the estimate from now on; a filter that is off by more than its linear
     equations reach would not find back by itself.
 

@@ -64,7 +64,7 @@ def sample_to_take(vote: Vote) -> None:
 
 @kernel
 def write_sample(line: Buffer, at: int, imu: OneImu, n: int, with_difference: bool) -> None:
-    """Write a sample that was kept into an event."""
+    """Write a recorded sample into an event."""
     values, row = line.events[at].values, imu.ring[n % SAMPLES]
     for i in range(12):
         values[i] = row[i]
@@ -76,8 +76,8 @@ def write_sample(line: Buffer, at: int, imu: OneImu, n: int, with_difference: bo
 def change_imu(line: Buffer) -> None:
     """Use the other IMU where the vote wants it, from before the fault on.
 
-    The filter goes back as far as its horizon lets it. What the first said since is replaced by
-    the samples of the other nearest in time, and what it has not said is added.
+    The filter goes back as far as its horizon lets it. The first one's later samples
+    are replaced by those of the other nearest in time, and missing ones are added.
     """
     vote, used = line.vote, wanted_imu(line.vote)
     if used == vote.used:

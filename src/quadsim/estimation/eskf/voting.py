@@ -43,10 +43,10 @@ from quadsim.geometry.vector import add, cross, scale, store, subtract, vec3
 
 #: Least length of a window, ns, and in samples of the slower one.
 WINDOW_NS, WINDOW_SAMPLES = 10_000_000, 3
-#: Windows that are kept; that are judged together: for a difference and noise, for lost samples.
+#: Windows in a ring; that are judged together: for a difference and noise, for lost samples.
 WINDOWS, TOGETHER, LOSSES = 64, 10, 20
 #: Windows until the two are compared, of the running mean and the usual noise, and of what they
-#: usually differ by beside.
+#: usually differ by otherwise.
 KNOWN, USUAL, USUAL_OFF = 60, 1000.0, 100.0
 #: Propellers start with a flight, and shake one IMU more than another: until so long after the
 #: first motion, s, noise must grow further to be a fault.
@@ -72,7 +72,7 @@ LEAST_SHARE, LARGEST_NOISE, LARGEST_START_NOISE = 0.9, 9.0, 25.0
 ODDS, LATE_ODDS, SOON_NS, INNOVATIONS_NS = 3.0, 0.7, 350_000_000, 3_000_000_000
 #: Time constant of the angular acceleration for the lever arm, s.
 LEVER_S = 0.005
-#: Newest samples that are kept, for going back: half a second at 500 Hz.
+#: Newest samples in a ring, for going back: half a second at 500 Hz.
 SAMPLES = 512
 #: How far the filter goes back behind the first sign of a fault, ns.
 BEFORE_NS = 20_000_000
@@ -281,7 +281,7 @@ def watch_imu(
 
 @kernel
 def has_window(imu: OneImu, window: int) -> bool:
-    """Whether a window of an IMU is over and still kept."""
+    """Whether a window of an IMU is over and still in the ring."""
     return bool(imu.index[window % WINDOWS] == window)
 
 
@@ -356,10 +356,10 @@ def explain_window(vote: Vote, params: EstimatorParams, window: int) -> None:
     reach_m = abs(r[0]) + abs(r[1]) + abs(r[2])
     swing = 0.0
     for i in range(3, 6):
-        turned = min(
+        step = min(
             abs(a.means[after, i] - a.means[before, i]), abs(b.means[after, i] - b.means[before, i])
         )
-        swing = max(swing, turned / (2e-9 * vote.window_ns))
+        swing = max(swing, step / (2e-9 * vote.window_ns))
     for first in range(0, 6, 3):
         own, axes = (noise.accel_scale, noise.accel_axes) if first == 0 else (
             noise.gyro_scale, noise.gyro_axes
@@ -454,7 +454,7 @@ def judge_noise(vote: Vote, window: int, now_ns: int) -> None:
         if other.reason != GOOD:
             continue  # it is no measure
         for i in range(6):
-            own = beside = highest = second = 0.0
+            own = reference = highest = second = 0.0
             for n in range(TOGETHER):
                 noise = imu.noise[(window - n) % WINDOWS, i]
                 own += noise
@@ -462,14 +462,15 @@ def judge_noise(vote: Vote, window: int, now_ns: int) -> None:
                     highest, second = noise, highest
                 else:
                     second = max(second, noise)
-                beside += other.noise[(window - n) % WINDOWS, i]
+                reference += other.noise[(window - n) % WINDOWS, i]
             own -= highest + second  # those of a step
             least = LEAST_SIGMA[i] * LEAST_SIGMA[i]
             usual = TOGETHER * max(imu.usual_noise[i], least)
-            grown = own > LARGEST_START_NOISE * max(usual, beside)
+            grown = own > LARGEST_START_NOISE * max(usual, reference)
             if vote.flown_s > FLOWN_S:
                 others = TOGETHER * max(other.usual_noise[i], least)
-                grown = own > max(LARGEST_NOISE * usual * max(1.0, beside / others), 2.0 * beside)
+                ratio = max(1.0, reference / others)
+                grown = own > max(LARGEST_NOISE * usual * ratio, 2.0 * reference)
             if grown:
                 since_ns = now_ns - TOGETHER * vote.window_ns
                 leave_out(vote, k, NOISY, now_ns, since_ns, i, math.sqrt(own / TOGETHER))

@@ -246,7 +246,7 @@ class AxesMonitor:
             else:
                 take_pose(lines, at_ns, first, rest)
 
-    # ---- what it says --------------------------------------------------------------------------
+    # ---- what it reports -----------------------------------------------------------------------
 
     def report(self) -> dict[str, str]:
         """Sensor to what its axes look like; empty while nothing contradicts what is declared.

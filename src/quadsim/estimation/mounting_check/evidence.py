@@ -461,7 +461,7 @@ def take_pose_motion(
 ) -> None:
     """Mean velocity between two positions half a window apart, against the integrated force.
 
-    The force is turned to the heading of the pose: the map of a motion capture need not face north.
+    The force is given the heading of the pose: the map of a motion capture need not face north.
     """
     dt = (stamp_ns - axes.pose_ns) * 1e-9
     known = axes.pose_ns > 0 and 0.0 < dt < 1.0

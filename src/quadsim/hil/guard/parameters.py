@@ -120,7 +120,7 @@ class VehicleAssumptions:
         float, Spec("error of the pose and of the ranges together", "m", ge=0.0, le=2.0)
     ] = 0.1
     margin_m: Annotated[
-        float, Spec("kept beyond that while nothing is wrong", "m", ge=0.0, le=5.0)
+        float, Spec("added to that while nothing is wrong", "m", ge=0.0, le=5.0)
     ] = 0.1
 
 
@@ -143,7 +143,7 @@ class SightParams:
         float, Spec("a hit stays for so long: a ray that fails is no hole", "s", ge=0.0, le=5.0)
     ] = 0.25
     range_m: Annotated[
-        float, Spec("nothing is known farther away; no stop is longer", "m", gt=0.5, le=500.0)
+        float, Spec("nothing is known beyond; no stop is longer", "m", gt=0.5, le=500.0)
     ] = 10.0
     ignore_below_m: Annotated[
         float, Spec("hits with a lower p_W z are the floor", "m", ge=-1e4, le=1e4)
@@ -192,7 +192,7 @@ class WatchParams:
         float, Spec("most difference between velocity and commands", "m/s", gt=0.0, le=20.0)
     ] = 1.5
     wish_timeout_s: Annotated[
-        float, Spec("age at which a wish counts as none", "s", gt=0.0, le=5.0)
+        float, Spec("age at which a command counts as none", "s", gt=0.0, le=5.0)
     ] = 0.3
     command_age_s: Annotated[
         float,

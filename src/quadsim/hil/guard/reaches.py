@@ -274,7 +274,7 @@ class Neighbours:
             nx, ny, nz, top, gap_m = separation(own, theirs)
             free_m = gap_m - params.keep_out_m - one.radius_m
             grown_m = one.growth_mps * (one.age_s(now_ns) + PERIOD_S)
-            # what may have grown since is no reason to be pushed away
+            # what may have grown since is no reason to retreat
             half_m, law_m = (
                 0.5 * min(max(free_m - grown_m - kept_m, 0.0), free_m) for kept_m in (0.0, margin_m)
             )

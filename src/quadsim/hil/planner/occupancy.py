@@ -1,7 +1,7 @@
 """A map of one height: which cells the lidar has seen free or occupied, and the ways over it.
 
 Rays free the cells that they pass at that height and occupy those where they end. A cell is free
-again once some rays have passed it, so what has moved away is forgotten as soon as it is looked
+again once some rays have passed it, so what has left is forgotten as soon as it is looked
 at, and what nobody has looked at for long is unknown again.
 
 The way that takes least time is Dijkstra's of scipy, from the goal: the time to it is then known of

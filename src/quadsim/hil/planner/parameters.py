@@ -77,7 +77,7 @@ class PlannerParams:
         float, Spec("of the vehicle with its rotors", "m", gt=0.0, le=10.0)
     ] = 0.4
     margin_m: Annotated[
-        float, Spec("kept beyond the radius: errors of pose, scan and flight", "m", ge=0.0, le=10.0)
+        float, Spec("added to the radius: errors of pose, scan and flight", "m", ge=0.0, le=10.0)
     ] = 0.25
     arrival_radius_m: Annotated[
         float, Spec("so near the last goal it has arrived", "m", gt=0.0, le=10.0)

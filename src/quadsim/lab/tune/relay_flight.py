@@ -165,7 +165,7 @@ def _inner(
             output if axis == 1 else w_wanted[1],
             w_wanted[2],
         )
-    wish = wanted_w_dot(attitude, params, airframe, vec3(odometry.w_B), w_wanted, dt_s)
+    w_dot = wanted_w_dot(attitude, params, airframe, vec3(odometry.w_B), w_wanted, dt_s)
     w = vec3(attitude.w_B)
     if relay.loop != TILT:
         for i in range(3):
@@ -173,7 +173,7 @@ def _inner(
             error_i = w_wanted[i] - w[i]
             relay.switched[i] = switched(relay.switched[i], error_i, band)
         row[0], row[1] = w[axis], relay.switched[axis] * relay.amplitude
-        wish = (
+        w_dot = (
             relay.switched[0] * (relay.amplitude if axis == 0 else relay.keep[0]),
             relay.switched[1] * (relay.amplitude if axis == 1 else relay.keep[1]),
             relay.switched[2] * (relay.amplitude if axis == 2 else relay.keep[2]),
@@ -181,9 +181,9 @@ def _inner(
     inertia = airframe.inertia_kg_m2
     gyroscopic = cross(w, (inertia[0] * w[0], inertia[1] * w[1], inertia[2] * w[2]))
     torque = (
-        inertia[0] * wish[0] + gyroscopic[0],
-        inertia[1] * wish[1] + gyroscopic[1],
-        inertia[2] * wish[2] + gyroscopic[2],
+        inertia[0] * w_dot[0] + gyroscopic[0],
+        inertia[1] * w_dot[1] + gyroscopic[1],
+        inertia[2] * w_dot[2] + gyroscopic[2],
     )
     mix(airframe, airframe.mass_kg * command.thrust, torque, rotor_speeds)
 
@@ -204,7 +204,7 @@ def fly_relay(
         states: (1,) STATE record of a vehicle in hover.
         setups: (1,) SETUP record.
         scene: what rays meet.
-        relays: (1,) RELAY record; ``lost`` becomes 1 where the vehicle turned over.
+        relays: (1,) RELAY record; ``lost`` becomes 1 where the vehicle flipped.
         queue: (N, 6) the first commands of the outer loops; they are N samples late.
         noise: (K, 3) of the body rates, rad/s.
         trace: (K, 2) result: the loop's signal and the relay's output at each IMU sample.

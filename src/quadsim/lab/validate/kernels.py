@@ -77,11 +77,11 @@ def wrenches(
         rates = (w_B[k, 0], w_B[k, 1], w_B[k, 2])
         air_B = (v_B[k, 0], v_B[k, 1], v_B[k, 2])
         force, torque = forces(vehicle.x, level, air_B, rates, vehicle, params)
-        turned = cross(rates, rotor_momentum_B(vehicle.x, params))
+        gyroscopic = cross(rates, rotor_momentum_B(vehicle.x, params))
         sped_up = rotor_momentum_B(change, params)
         for i in range(3):
             out[k, i] = force[i]
-            out[k, 3 + i] = torque[i] - turned[i] - sped_up[i]
+            out[k, 3 + i] = torque[i] - gyroscopic[i] - sped_up[i]
 
 
 @kernel

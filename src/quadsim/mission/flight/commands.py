@@ -217,7 +217,7 @@ class Pilot:
             self._lost, self._wish, self._resting = True, RELEASED, "the sticks stay away"
             words = f"nothing heard for {silent_s:.1f} s: stops and hovers"
             flight.event(WARN, "sticks lost", words)
-        self._assisteds[0].wish[:] = self._inside(self._wish)
+        self._assisteds[0].request[:] = self._inside(self._wish)
         dt_s = min(flight.since_s(self._stepped_ns), MOST_TICK_S)
         self._stepped_ns = flight.now_ns
         assisted.assisted_step(
@@ -384,7 +384,7 @@ class Commands:
         return refused
 
 
-#: Deviation of the heading beyond which it is lost, rad: position control drives away.
+#: Deviation of the heading beyond which it is lost, rad: position control diverges.
 LOST_RAD = 0.5 * math.pi
 #: Tilt in each direction, rad, and the time of both, s. The latter is four of the intervals over
 #: which the estimator takes accelerations; 2 m/s^2, 0.5 m/s, 0.13 m.
@@ -402,8 +402,8 @@ UNSWAYED = ("manual", "recovery")
 class Swaying:
     """A vehicle that does not know its heading: level, until GNSS has seen which way it sways.
 
-    With a heading that is off by more than a right angle, position control drives the vehicle away
-    from where it shall be. Attitude and height need no heading. So it tilts forth and back along
+    With a heading that is off by more than a right angle, position control drives the vehicle from
+    where it shall be. Attitude and height need no heading. So it tilts forth and back along
     its own x axis: the accelerations lie far above the noise of GNSS, and take it nowhere. The
     estimator compares both (:mod:`quadsim.estimation.eskf.heading`).
     """

@@ -149,7 +149,7 @@ class Fence:
         return v
 
     def inside(self, p_W: Vec3, margin_m: float) -> Vec3:
-        """A point within the fence near a point outside it, a margin away from the bounds.
+        """A point within the fence near a point outside it, with a margin to the bounds.
 
         Where the fence is too narrow or too crooked for that, home's place at the point's height.
         """

@@ -5,8 +5,8 @@ setpoint feeds forward, so that a slope is followed without lag. The speed is su
 fits what the autopilot may climb and sink, that the ground's curvature fits the vertical
 acceleration to count on, and that the ground ahead stays below.
 
-Where the ground is lost, its last level is held and the vehicle slows down. Where readings stay
-away altogether, or say "too near", the level rises gently, up to a limit. Where they say "nothing
+Where the ground is lost, its last level is held and the vehicle slows down. Where readings stop
+altogether, or are "too near", the level rises gently, up to a limit. Where they are "nothing
 within reach" after the ground fell away (over a crest, the vehicle was higher than wanted when it
 was lost), it sinks until the ground is seen again.
 """

@@ -52,19 +52,19 @@ class Standing:
         self._standing: NDArray[np.record] = np.zeros(1, STANDING)
 
     @property
-    def said(self) -> bool:
+    def stated(self) -> bool:
         """Whether somebody reports it."""
-        return bool(self._standing["said"][0])
+        return bool(self._standing["stated"][0])
 
     def tell(self, stated: bool) -> None:
         """Take what somebody reports of it."""
-        if stated != self.said:
+        if stated != self.stated:
             self._standing[:] = np.zeros(1, STANDING)
-            self._standing["said"] = int(stated)
+            self._standing["stated"] = int(stated)
 
     def holds(self, stamp_ns: int, f_S: Any, w_S: Any) -> bool:
         """Take an IMU sample; true ten times a second while the vehicle stands."""
-        if not self.said:
+        if not self.stated:
             return False
         return bool(node_stands(self._standing, self._gravity_mps2, stamp_ns, f_S, w_S))
 

@@ -1,7 +1,7 @@
 """Very many vehicles of one kind at once, for learning, statistics and search.
 
 Rotors, airframe and motion are those of a :class:`~quadsim.vehicle.fleet.Fleet`, by the same
-functions; :func:`as_flown` says what is left out. Vehicles do not feel each other. The state lies
+functions; :func:`as_flown` lists what is left out. Vehicles do not feel each other. The state lies
 in columns, one for each vehicle; blocks of vehicles are stepped by vector instructions
 (:mod:`quadsim.sim.batched.kernels`) on several threads.
 """

@@ -70,7 +70,7 @@ WAY_OUT_M = 1.0
 #: How far to look for obstacles before they are looked for again, in m.
 HORIZON_M = 20.0
 
-#: A surface whose normal has turned by more than acos of this since the last step is the other
+#: A surface whose normal has rotated by more than acos of this since the last step is the other
 #: side of something thin, through which the point would leave.
 OTHER_SIDE = -0.5
 
@@ -313,7 +313,7 @@ def is_clear(vehicle: Vehicle, dt_s: float) -> bool:
 
 @kernel
 def look_around(vehicle: Vehicle, environment: EnvironmentParams, scene: Scene, p_W: Vec3) -> None:
-    """Remember how far away, at least, ground and obstacles are.
+    """Remember how far, at least, ground and obstacles are.
 
     Beside a slope the highest ground within as far as the ground below may be higher than the
     vehicle; that nearer by is lower.

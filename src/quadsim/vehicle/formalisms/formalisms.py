@@ -178,7 +178,7 @@ def finish_step(x: Array, vehicle: Vehicle, formalism: int, dt_s: float) -> bool
     else:
         rates = euler_rates(x[Q], x[Q + 1], three(x, W))
         x[Q], x[Q + 2] = wrap(x[Q]), wrap(x[Q + 2])
-        turned = max(abs(rates[0]), abs(rates[2])) * dt_s
+        step_rad = max(abs(rates[0]), abs(rates[2])) * dt_s
         slow = abs(x[W]) + abs(x[W + 1]) + abs(x[W + 2])
-        return bool(cos(x[Q + 1]) > 0.0 and turned <= GIMBAL_STEP_RAD + slow * dt_s)
+        return bool(cos(x[Q + 1]) > 0.0 and step_rad <= GIMBAL_STEP_RAD + slow * dt_s)
     return True

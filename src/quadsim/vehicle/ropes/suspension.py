@@ -269,8 +269,8 @@ def _put_back_positions(
     """Bring body and load onto the ropes that are ``held`` (0 no, 1 taut, 2 just struck).
 
     Both move along the ropes, as their masses have it: for a rope just struck that is where its
-    impact would have brought them, had it come at its moment within the step. A slack rope beside
-    it does not get too long by this.
+    impact would have brought them, had it come at its moment within the step. Another rope
+    that is slack does not get too long by this.
     """
     ropes, mass_kg = vehicle.suspension, vehicle.held.mass_kg
     for _ in range(_ITERATIONS):

@@ -100,7 +100,7 @@ def fill_mobility(rows: RopeRows, mass_kg: float, params: VehicleParams, turning
 
 @kernel
 def leave_out(rope: int, rows: RopeRows) -> None:
-    """A rope that takes no part: its limit is away, and no other row moves it."""
+    """A rope that takes no part: it has no limit, and no other row moves it."""
     rows.sides[rope], rows.residual[rope] = AT_MOST, -1.0
     for i in range(ROPES):
         rows.mobility[rope, i] = rows.mobility[i, rope] = 0.0
@@ -131,14 +131,14 @@ def pulls(rows: RopeRows, mass_kg: float, params: VehicleParams) -> tuple[Vec3, 
         n_W, arm_B = vec3(rows.normal_W[rope]), vec3(rows.turn_B_m[rope])
         linear = add(linear, scale(force / mass_kg, n_W))
         inertia = params.inertia_kg_m2
-        turned = (
+        kick = (
             force * arm_B[0] / inertia[0],
             force * arm_B[1] / inertia[1],
             force * arm_B[2] / inertia[2],
         )
         if has_products(vec3(params.inertia_products_kg_m2)):
-            turned = scale(force, _turned(arm_B, params))
-        turn = add(turn, turned)
+            kick = scale(force, _turned(arm_B, params))
+        turn = add(turn, kick)
         if rope == SLUNG:
             load = scale(-force / params.load.mass_kg, n_W)
     return linear, turn, load

@@ -88,7 +88,7 @@ class WindParams:
                 " zero, or lengths of at least 0.1 m with a deviation"
             )
         if self.sigma_mps != ZERO and self.w20_mps != 0.0:
-            raise InputError(f"w20_mps: {self.w20_mps!r} beside sigma_mps; allowed: one of the two")
+            raise InputError(f"w20_mps: {self.w20_mps!r} with sigma_mps; allowed: one of the two")
 
     def _refuse_beside(self, key: str, choice: str, *unused: str) -> None:
         """Refuse values that a choice leaves without effect."""

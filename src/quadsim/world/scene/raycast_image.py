@@ -252,7 +252,7 @@ def cast_image(
     axes, halves = np.empty((count, 3, 3)), np.empty((count, 3, 3))
     origins, centers = np.empty((count, 3)), np.empty((count, 3))
     near, near_m = np.empty(count, np.int64), np.empty(count)
-    kept, last_id = 0, -1
+    used, last_id = 0, -1
     for k in range(count):
         shape = found[order[k]]
         if shapes.kinds[shape, 2] == last_id:
@@ -264,24 +264,24 @@ def cast_image(
             low, high = three_of(meshes.boxes, box, 0), three_of(meshes.boxes, box, 3)
             middle, size = scale(0.5, add(low, high)), scale(0.5, subtract(high, low))
         apart = subtract(origin_W, three_of(shapes.poses, shape, 0))
-        centers[kept] = 0.0
+        centers[used] = 0.0
         for i in range(3):
             axis = three_of(shapes.poses, shape, 3 + 3 * i)
-            origins[kept, i] = dot(axis, apart)
+            origins[used, i] = dot(axis, apart)
             for j in range(3):
-                axes[kept, i, j] = (
+                axes[used, i, j] = (
                     axis[0] * R_WS[0, j] + axis[1] * R_WS[1, j] + axis[2] * R_WS[2, j]
                 )
-                halves[kept, i, j] = size[i] * axes[kept, i, j]
-                centers[kept, j] += (middle[i] - origins[kept, i]) * axes[kept, i, j]
-        if not _is_beside(rays.sides, whole, three_of(centers, kept, 0), halves[kept]):
-            near[kept], near_m[kept] = shape, gaps[order[k]]
-            kept += 1
+                halves[used, i, j] = size[i] * axes[used, i, j]
+                centers[used, j] += (middle[i] - origins[used, i]) * axes[used, i, j]
+        if not _is_beside(rays.sides, whole, three_of(centers, used, 0), halves[used]):
+            near[used], near_m[used] = shape, gaps[order[k]]
+            used += 1
     for tile in range(rays.tiles.shape[0]):
         if rays.tiles[tile, 0] < rows[0] or rays.tiles[tile, 1] > rows[1]:
             continue
         farthest = range_m
-        for k in range(kept):
+        for k in range(used):
             if near_m[k] > farthest:
                 break
             if not _is_beside(rays.sides, tile, three_of(centers, k, 0), halves[k]):

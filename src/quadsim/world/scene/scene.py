@@ -32,8 +32,8 @@ from quadsim.world.scene.raycast_tree import (
 )
 from quadsim.world.scene.terrain import Heightmap, terrain_arrays
 
-#: Ids in images: nothing, the ground (flat, terrain, planes), the first obstacle that stands, those
-#: that a scene has beside them, and the last.
+#: Ids in images: nothing, the ground (flat, terrain, planes), the first obstacle that stands, the
+#: first of the others of a scene, and the last.
 NOTHING_ID, GROUND_ID, FIRST_ID, BESIDE_ID, LAST_ID = 0, 1, 2, 32768, 65535
 
 #: No recorded wind.

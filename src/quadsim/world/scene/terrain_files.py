@@ -138,7 +138,7 @@ def _cell_size_m(path: Path, raster: Any) -> tuple[float, float]:
         )
     transform = raster.transform
     if transform.b != 0.0 or transform.d != 0.0:
-        raise InputError(f"{path}: its grid is turned; allowed: rows to the east (gdalwarp)")
+        raise InputError(f"{path}: its grid is rotated; allowed: rows to the east (gdalwarp)")
     metres = float(raster.crs.linear_units_factor[1])
     return transform.a * metres, transform.e * metres
 

@@ -107,7 +107,7 @@ def model_file(path: Path) -> Path:
     known = [n for n in numbers if n <= NEWEST]
     name = numbers[max(known)] if known else "model.sdf"
     if "/" in name or not name:
-        raise InputError(f"{config}: <sdf> {name!r}; allowed: a file beside it")
+        raise InputError(f"{config}: <sdf> {name!r}; allowed: a file in its folder")
     return path / name
 
 
@@ -204,7 +204,8 @@ class WorldFiles:
                     return newest / files
         raise place.error(
             f"<uri> {uri[:200]!r}: only local files are read, nothing is downloaded; put the model"
-            " into models/NAME beside the world and write model://NAME, or let Gazebo download it"
+            " into models/NAME in the folder of the world and write model://NAME, or let Gazebo"
+            " download it"
         )
 
 
