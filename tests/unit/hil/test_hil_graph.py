@@ -464,7 +464,10 @@ def test_flow_range_and_odometry_are_lent_to_the_vehicle():
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"drivers": "mavros", "visual_odometry": "vio_euroc"}, "it would confirm whatever"),
+        (
+            {"drivers": "mavros", "visual_odometry": "vio_euroc"},
+            "it would confirm the estimate by itself",
+        ),
         ({"drivers": "crazyswarm2", "optical_flow": "px4flow"}, "none of them takes flow/down"),
         ({"drivers": "mavros", "structure": "target", "optical_flow": "px4flow"}, "leave it out"),
     ],
