@@ -145,7 +145,7 @@ def test_a_mask_makes_holes_too(tmp_path):
         ({"crs": "EPSG:4326"}, "coordinates are degrees"),
         ({"crs": None}, "no coordinate system"),
         ({"crs": None, "transform": None}, "no coordinate system"),
-        ({"transform": Affine(2.0, 0.1, EAST_M, 0.1, -1.5, NORTH_M)}, "turned"),
+        ({"transform": Affine(2.0, 0.1, EAST_M, 0.1, -1.5, NORTH_M)}, "rotated"),
         ({"units": "ft"}, "heights in 'ft'"),
         ({"values": np.zeros((3, 7, 9), "float32"), "count": 3}, "3 bands"),
         ({"values": np.zeros((7, 9), "complex64")}, "complex"),
