@@ -9,7 +9,8 @@ from scipy.stats import chi2
 
 from quadsim.analysis.criteria import judge_signal
 from quadsim.analysis.signals import SIGNALS, euler_angles
-from quadsim.sim.criterion import SignalCriterion
+from quadsim.analysis.summary import summarize
+from quadsim.sim.criterion import Criterion, SignalCriterion
 from quadsim.sim.log import FlightLog, ImuSamples, Track
 
 HZ = 100
@@ -158,3 +159,25 @@ def test_shares_of_fixes_and_of_specific_forces():
     f_S = np.array([[0.4, 9.0, 9.8], [-0.6, 0.0, 9.8]])
     log.imu = ImuSamples(fixes.stamp_ns[:2], f_S, f_S, np.full((2, 3), 0.5))
     assert judged(log, "accel_x_in_sigma", limit=1.0).value == 0.5
+
+
+def test_a_summary_judges_signals_beside_its_values():
+    log = flight(np.full(SECONDS * HZ + 1, 0.5))
+    criteria = [
+        Criterion("estimator.position_rmse_m", 0.6),
+        SignalCriterion("position_error_m", limit=0.6, hold_s=9.0),
+    ]
+    summary = summarize(log, criteria)
+    assert summary["passed"]
+    assert summary["criteria"][1] == {
+        "name": "position_error_m",
+        "value": 0.5,
+        "least": 0.0,
+        "limit": 0.6,
+        "hold_s": 9.0,
+        "held_s": 10.0,
+        "from_s": 0.0,
+        "to_s": 86400.0,
+        "passed": True,
+    }
+    assert not summarize(log, [replace(criteria[1], limit=0.4)])["passed"]
