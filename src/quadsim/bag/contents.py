@@ -20,7 +20,15 @@ from rosbags.typesys import (
 )
 from rosbags.typesys.store import Typestore
 
-from quadsim.bag.storage import MOST_BYTES, BagFile, BagMessage, Batch, StoredTopic, in_order
+from quadsim.bag.storage import (
+    MOST_BYTES,
+    BagFile,
+    BagMessage,
+    Batch,
+    StoredTopic,
+    in_order,
+    printable,
+)
 from quadsim.base.errors import InputError, QuadsimError
 from quadsim.wire.definitions import standard_types
 from quadsim.wire.payloads import Payloads
@@ -191,8 +199,8 @@ class Bag:
         if known.type_name != stored.type_name:
             self._mixed.add(stored.name)
             self.notes.append(
-                f"{self.path}: {stored.name} is {known.type_name} and {stored.type_name};"
-                f" {stored.count} messages of the second left out"
+                f"{self.path}: {stored.name} is {known.type_name} and"
+                f" {printable(stored.type_name)}; {stored.count} messages of the second left out"
             )
             return
         known.count += stored.count
@@ -205,7 +213,7 @@ class Bag:
         if unknown:
             self.notes.append(
                 f"{self.path}: types that neither the bag nor ROS defines, not decoded:"
-                f" {', '.join(name or 'one without a name' for name in unknown)}"
+                f" {', '.join(printable(name) or 'one without a name' for name in unknown)}"
             )
 
 

@@ -18,7 +18,7 @@ from rosbags.serde import SerdeError
 from rosbags.typesys import Stores, TypesysError, get_types_from_msg, get_typestore
 
 from quadsim.bag.repair import BeingRecorded
-from quadsim.bag.storage import BagMessage, Batch, FileFacts, StoredTopic, batched
+from quadsim.bag.storage import BagMessage, Batch, FileFacts, StoredTopic, batched, printable
 from quadsim.base.errors import InputError
 from quadsim.wire.definitions import standard_types
 
@@ -70,12 +70,14 @@ class SqliteStorage:
         chosen = [c for c in self._reader.connections if c.topic in wanted]
         try:
             for connection, log_ns, payload in self._reader.messages(chosen, start=start_ns):
+                if not (isinstance(log_ns, int) and isinstance(payload, bytes)):  # SQLite asks not
+                    raise ValueError(f"{connection.topic}: a message without a time or content")
                 yield BagMessage(connection.topic, connection.msgtype, log_ns, payload)
         except Exception as error:  # whatever readers of SQLite raise
             raise self._damaged(error) from None
 
     def _damaged(self, error: Exception) -> InputError:
-        reason = " ".join(str(error).split())
+        reason = printable(" ".join(str(error).split()))
         return InputError(
             f"{self._path}: not a readable bag ({reason}); sqlite3 recovers a"
             " damaged database with .recover"
@@ -83,9 +85,9 @@ class SqliteStorage:
 
 
 def first_words(error: Exception) -> str:
-    """The first line of an error, without what moves a terminal; parsers add the whole text."""
+    """The first line of an error; parsers add the whole text."""
     words = (str(error).splitlines() or [""])[0].rstrip(":")
-    return "".join(letter for letter in words if letter.isprintable()) or type(error).__name__
+    return printable(words) or type(error).__name__
 
 
 def _stored(connection: Connection) -> StoredTopic:

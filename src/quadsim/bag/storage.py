@@ -104,6 +104,11 @@ class Batch:
         return whole[np.argsort(whole.log_ns, kind="stable")]
 
 
+def printable(text: str) -> str:
+    """A text of a file without what moves a terminal."""
+    return "".join(letter for letter in text if letter.isprintable())
+
+
 @dataclass(slots=True)
 class StoredTopic:
     """A topic of one file.

@@ -496,3 +496,13 @@ def test_damaged_database_is_refused_with_the_remedy(tmp_path, rows):
         connection.commit()
     with pytest.raises(InputError, match="a topic without a name"), open_bag(path):
         pass
+    database.write_bytes(content)
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("UPDATE messages SET timestamp = 'noon' WHERE id = 2")
+        connection.execute("UPDATE topics SET type = 'a/msg/B\x1b[2J' WHERE id = 1")
+        connection.commit()
+    with open_bag(path) as bag:
+        assert all(note.isprintable() for note in bag.notes)
+        messages = bag.messages(bag.types)
+        with pytest.raises(InputError, match="without a time or content"):
+            list(messages)
