@@ -136,8 +136,9 @@ class Block:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the fields."""
-        return self._parts[0].dtype.names or ()
+        """Names of the fields that all of the messages have."""
+        first, *others = (part.dtype.names or () for part in self._parts)
+        return tuple(name for name in first if all(name in other for other in others))
 
     @property
     def stamp_ns(self) -> NDArray[np.int64]:

@@ -337,6 +337,8 @@ def test_a_message_of_an_older_kind_has_no_variance():
     old = decode("sensor_msgs/msg/Range", [payload[:-4]])  # it was the last field that came
     assert "variance" not in old.names
     assert old["range"].tolist() == [2.0]
+    both = decode("sensor_msgs/msg/Range", [payload, payload[:-4]])
+    assert "variance" not in both.names
 
 
 @pytest.mark.parametrize(
