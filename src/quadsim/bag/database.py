@@ -181,8 +181,8 @@ class Ros1Storage:
                 )
         except _UNREADABLE as error:
             self._notes.append(
-                f"{self._path}: {connection.topic}: {count} messages of {kind} left out"
-                f" ({first_words(error)})"
+                f"{self._path}: {printable(connection.topic)}: {count} messages of"
+                f" {printable(kind)} left out ({first_words(error)})"
             )
             return
         encoding = "ros2msg" if text else ""
@@ -200,9 +200,13 @@ class Ros1Storage:
         chosen = [c for c in self._reader.connections if c.topic in wanted and c.id in self._ways]
         if not chosen:
             return
+        asked = {c.id for c in chosen}
         bad = 0
         try:
             for connection, log_ns, payload in self._reader.messages(chosen, start=start_ns):
+                if connection.id not in asked:  # where an index is damaged
+                    bad += 1
+                    continue
                 try:
                     message = bytes(self._ways[connection.id](payload))
                 except _UNREADABLE:
