@@ -9,8 +9,7 @@ from __future__ import annotations
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -59,6 +58,38 @@ PART_KINDS = {
 FLOWN = tuple(kind for kind in PART_KINDS if kind != "criterion")
 
 
+def import_attribute(name: str, whom: object) -> Any:
+    """What ``module:Class`` names, of the working folder or of what is installed.
+
+    Args:
+        whom: how an error calls it.
+
+    Raises:
+        InputError: there is no such module or class, or its import raises.
+    """
+    module, _, attribute = name.partition(":")
+    if not module or not attribute.isidentifier():
+        raise InputError(f"{whom}: is no name of a class; allowed: module:Class")
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.append(folder)
+    try:
+        found = import_module(module)
+    except ModuleNotFoundError as error:
+        if f"{module}.".startswith(f"{error.name}."):
+            raise InputError(
+                f"{whom}: there is no module {module}; looked in {Path.cwd()} and among what"
+                " is installed"
+            ) from None
+        raise InputError(f"{whom}: cannot be imported: {where_raised(error)}") from error
+    except Exception as error:
+        raise InputError(f"{whom}: cannot be imported: {where_raised(error)}") from error
+    if not hasattr(found, attribute):
+        place = getattr(found, "__file__", None) or module
+        raise InputError(f"{whom}: there is no {attribute} in {place}")
+    return getattr(found, attribute)
+
+
 @dataclass(frozen=True)
 class Part:
     """One own part: what it is, and where it is found.
@@ -98,35 +129,7 @@ class Part:
     def _imported(self) -> Any:
         if self.name.endswith(POLICIES):
             return import_module("quadsim.gym.policy").Policy
-        module, colon, attribute = self.name.partition(":")
-        if not colon:
-            return self._registered()
-        if not module or not attribute.isidentifier():
-            raise InputError(f"{self}: is no name of a class; allowed: module:Class")
-        folder = str(Path.cwd())
-        if folder not in sys.path:
-            sys.path.append(folder)
-        with self._importing(module):
-            found = import_module(module)
-        if not hasattr(found, attribute):
-            place = getattr(found, "__file__", None) or module
-            raise InputError(f"{self}: there is no {attribute} in {place}")
-        return getattr(found, attribute)
-
-    @contextmanager
-    def _importing(self, module: str = "") -> Iterator[None]:
-        """Say in one line why a module cannot be imported."""
-        try:
-            yield
-        except ModuleNotFoundError as error:
-            if module and f"{module}.".startswith(f"{error.name}."):
-                raise InputError(
-                    f"{self}: there is no module {module}; looked in {Path.cwd()} and among what"
-                    " is installed"
-                ) from None
-            raise InputError(f"{self}: cannot be imported: {where_raised(error)}") from error
-        except Exception as error:
-            raise InputError(f"{self}: cannot be imported: {where_raised(error)}") from error
+        return import_attribute(self.name, self) if ":" in self.name else self._registered()
 
     def _registered(self) -> Any:
         group = PART_KINDS[self.kind].group

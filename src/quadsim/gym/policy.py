@@ -108,6 +108,8 @@ class Policy:
         lacking = [key for key in ("task", "observation", "action") if key not in told]
         if lacking:
             raise InputError(f"{path}: does not say its {', '.join(lacking)}; give it as arguments")
+        if task is None and ":" in str(told["task"]):  # a file imports nothing
+            raise InputError(f"{path}: its task is {told['task']}; give it as the argument task")
         self.task = task_of(told["task"])
         if self.task.rays:
             raise InputError(f"{path}: task {told['task']} sees ranges, which no flight hands over")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from quadsim.base.compiled import Array
 from quadsim.base.errors import InputError
+from quadsim.base.parts import import_attribute
 from quadsim.gym.view import Beginning, View, euler_quaternions
 
 
@@ -288,11 +289,13 @@ TASKS: dict[str, type[Task]] = {
 
 
 def task_of(task: str | Task | type[Task]) -> Task:
-    """A task by its name, or the one that is given.
+    """A task by its name, one's own by ``module:Class``, or the one that is given.
 
     Raises:
         InputError: no such task.
     """
+    if isinstance(task, str) and ":" in task:
+        task = import_attribute(task, f"task {task}")
     if isinstance(task, Task):
         return task
     if isinstance(task, type) and issubclass(task, Task):

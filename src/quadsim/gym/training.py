@@ -168,7 +168,10 @@ def fly(
     known = {"estimate": "drawn", **dict(sigma), **{key: float(each) for key, each in angles}}
     for i in range(count):
         begin, memory = with_all.worlds.seen["true"][i], with_all.memory[i].copy()
-        part = {"part": str(policy.absolute()), "goal": "task", "memory": memory.tolist()}
+        part = {
+            "part": str(policy.absolute()), "task": params.task, "goal": "task",
+            "memory": memory.tolist(),
+        }  # fmt: skip
         simulation = Simulation(
             task.scenario, seed=1000 + i, duration_s=task.episode_s + 1.0, start_mission=False,
             changes={**FREE, **task.changes, **params.keys}, parts={kind: part},

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from quadsim import InputError
+from quadsim.gym.policy import Policy
 from quadsim.gym.ppo import Ppo, PpoParams
+from quadsim.sim.scenario import load_scenario
 
 SMALL = PpoParams(width=8)
 
@@ -124,9 +126,9 @@ def test_the_command_trains_goes_on_and_flies(tmp_path, monkeypatch, capsys):
         pytest.importorskip(package)
     from quadsim.cli.main import main
 
-    def run(*arguments):
+    def run(*arguments, task="reach"):
         with pytest.raises(SystemExit) as caught:
-            main(["train", "reach", *arguments])
+            main(["train", task, *arguments])
         return caught.value.code, capsys.readouterr().err
 
     monkeypatch.chdir(tmp_path)
@@ -143,3 +145,14 @@ def test_the_command_trains_goes_on_and_flies(tmp_path, monkeypatch, capsys):
     code, told = run("--learning", "speed=2")
     assert code == 2
     assert "speed" in told
+    own = "from quadsim.gym.tasks import Reach\n\n\nclass Near(Reach):\n    episode_s = 1.0\n"
+    (tmp_path / "nearby.py").write_text(own)
+    arguments = ("--steps", "64", *small, "--flights", "1", "--output", "own")
+    assert run(*arguments, task="nearby:Near")[0] == 1
+    (flight,) = json.loads((tmp_path / "own" / "summary.json").read_text())["flights"]
+    assert flight["flown_s"] == pytest.approx(1.0)
+    code, told = run(*arguments[:-1], "none", task="nearby:Far")
+    assert code == 2
+    assert "task nearby:Far: there is no Far in" in told
+    with pytest.raises(InputError, match="its task is nearby:Near; give it"):
+        Policy(load_scenario("hover"), str(tmp_path / "own" / "policy.onnx"), "controller")
