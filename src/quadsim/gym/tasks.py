@@ -190,11 +190,14 @@ class Race(Task):
         return np.asarray(view.memory[:, 2] >= len(self.gates_W))
 
     def reward(self, view: View) -> Array:
-        """10 for a gate, and the speed towards the next one; 40 lost in a crash."""
+        """10 for a gate, and the speed towards the next one; 10 lost in a crash.
+
+        Who loses more learns to wait before the gates.
+        """
         distance_m = np.maximum(view.error_m, 1e-6)
         closing = (view.v_W * (view.goal_W - view.p_W)).sum(axis=1) / distance_m
         spin = np.square(view.w_B).sum(axis=1)
-        return 10.0 * view.memory[:, 1] + 0.1 * closing - 0.002 * spin - 40.0 * view.crashed
+        return 10.0 * view.memory[:, 1] + 0.1 * closing - 0.002 * spin - 10.0 * view.crashed
 
 
 class Land(Task):
