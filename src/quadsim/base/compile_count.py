@@ -64,8 +64,10 @@ def count_compiled(say: Callable[[str], None]) -> CompileCount:
 
 def compiled_words(done: int, total: int, passed_s: float) -> str:
     """How many of about how many kernels are there, and the time left at this rate, in words."""
-    left = f", about {passed_s / done * max(total - done, 0):.0f} s left" if done else ""
-    return f"{done} of about {max(total, done)} kernels{left}"
+    if done >= total:
+        return f"{done} kernels, more than the usual {total}"
+    left = f", about {passed_s / done * (total - done):.0f} s left" if done else ""
+    return f"{done} of about {total} kernels{left}"
 
 
 @contextmanager
