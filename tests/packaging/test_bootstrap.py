@@ -235,10 +235,7 @@ def test_the_check_installs_its_tools_too_and_runs_them_all(checkout: Checkout) 
         "lint-imports ",
         "mypy ",
         "quadsim bench --short --check --repeat 1",
-        (
-            "pytest -m alone and not thorough --durations=10"
-            " tests/graph tests/unit/ui tests/unit/firmware"
-        ),
+        "pytest -m alone and not thorough --durations=10 tests",
         (
             "pytest -q -n 3 --dist worksteal --instafail"
             " -m not alone and not thorough --durations=25 tests"
