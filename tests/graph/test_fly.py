@@ -147,6 +147,15 @@ def test_a_killed_recorder_loses_less_than_half_a_second(bench, fly, tmp_path):
     assert len(list((tmp_path / "run" / "bag").glob("*.mcap"))) >= 3
 
 
+def test_a_killed_composed_graph_leaves_a_bag(fly, tmp_path):
+    flight = fly("--composed", "--pacing", "lockstep")
+    flight.wait_for("takeoff")
+    flight.family()["graph"].kill()
+    status, _ = flight.finish()
+    assert status == 1
+    assert counts_of(tmp_path)["/quad/ground_truth/odom"] > 500
+
+
 @pytest.mark.parametrize("composed", [(), ("--composed",)])
 def test_ctrl_c_ends_everything_in_order(fly, tmp_path, composed):
     """In one process too, whose nodes hand on in lockstep and never rest."""
