@@ -28,7 +28,6 @@ CORE = [
     "jinja2>=3.1",
     "trimesh>=4.5",
     "pillow>=10.0",
-    "joblib>=1.3",
 ]
 ROS = [
     "ros-rclpy[fastrtps]==9.1.2",

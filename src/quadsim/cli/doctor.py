@@ -37,7 +37,6 @@ REQUIRED = {
     "pygeomag": "the Earth's magnetic field",
     "plotly": "figures",
     "jinja2": "reports",
-    "joblib": "many flights at once",
     "click": "this command",
     "rich": "tables and progress",
 }

@@ -144,7 +144,7 @@ def test_what_forks_the_nodes_has_loaded_only_what_every_graph_needs():
     )
     frozen, others, *imported = run_alone(code)
     assert int(frozen) > 100 * int(others)
-    needless = {"plotly", "rich", "jinja2", "rasterio", "joblib",
+    needless = {"plotly", "rich", "jinja2", "rasterio",
                 "quadsim.ros.nodes.guard", "scipy.spatial", "scipy.optimize",
                 "scipy.ndimage"}  # fmt: skip
     assert "quadsim.ros.nodes.mixer" in imported

@@ -62,7 +62,7 @@ def test_a_flight_imports_only_what_it_needs(tmp_path):
     needless = {
         "rasterio", "trimesh", "allantools", "rclpy", "apsw", "rosbags.rosbag2",
         "scipy.stats", "scipy.special", "scipy.spatial", "scipy.optimize",
-        "scipy.signal", "scipy.ndimage", "matplotlib", "joblib", "pyarrow", "dask",
+        "scipy.signal", "scipy.ndimage", "matplotlib", "pyarrow", "dask",
     }  # fmt: skip
     imported = set(done.stdout.split())
     assert "quadsim.sim.closed_loop" in imported

@@ -1,6 +1,6 @@
-"""Many jobs at once: one function over them, in processes of joblib's or on a Dask cluster.
+"""Many jobs at once: one function over them, in processes of this machine or on a Dask cluster.
 
-Both are executors of :mod:`concurrent.futures` here, so that one loop feeds them: only as many jobs
+Both are executors of :mod:`concurrent.futures`, so that one loop feeds them: only as many jobs
 are handed over as keep them busy, which bounds memory however many there are.
 """
 
@@ -12,10 +12,19 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
+from functools import lru_cache
 from itertools import islice
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -31,9 +40,6 @@ Progress = Callable[[int, int], None]
 
 #: Gives what stands for the result of a job whose process died.
 Died = Callable[[Job], Result]
-
-#: Processes without work end after this time.
-IDLE_S = 60.0
 
 #: How often a process looks whether its parent is there.
 LOOK_S = 1.0
@@ -70,10 +76,10 @@ class Pool(Protocol):
 
 
 class Processes:
-    """Processes of this machine, started by joblib's executor, loky.
+    """Processes of this machine, which import what they need anew: a script has a main guard.
 
-    They stay for the next batch, and end when they had nothing to do for a while, with the block
-    of a ``with``, or when the process that started them ends, however it does.
+    They stay for the next batch, and end with the block of a ``with``, or when the process that
+    started them ends, however it does.
 
     Args:
         count: at once; 0: one for each core.
@@ -85,7 +91,7 @@ class Processes:
 
     def __init__(self, count: int = 0) -> None:
         self._count = count or cores()
-        self._executor: Any = None
+        self._executor: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Processes:
         return self
@@ -93,18 +99,15 @@ class Processes:
     def __exit__(self, *error: object) -> None:
         if self._executor is not None:
             self._executor.shutdown(wait=True)
+        self._executor = None
 
     def executor(self) -> Executor:
-        """The executor, whose processes start with the first job."""
-        from joblib.externals.loky import get_reusable_executor  # not imported by who has one job
-
-        begin = (os.getpid(), str(Path.cwd()))
-        with outside_working_folder():
-            found: Executor = get_reusable_executor(
-                self._count, timeout=IDLE_S, initializer=_begin, initargs=begin
+        """The executor, whose processes start with the first jobs; a new one when it broke."""
+        if self._executor is None or self._executor._broken:
+            self._executor = ProcessPoolExecutor(
+                self._count, get_context("spawn"), _begin, (os.getpid(), str(Path.cwd()))
             )
-        self._executor = found
-        return found
+        return self._executor
 
     def width(self) -> int:
         """How many jobs are done at once."""
@@ -115,12 +118,11 @@ class Processes:
         executor = self._executor
         if executor is None:
             return
-        # loky's own way, kill_workers, stumbles where a job is just being handed over
-        for process in list(executor._processes.values()):
-            with suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
+        for process in list((executor._processes or {}).values()):
+            process.kill()
         wait(list(underway))  # it finds that they died
         executor.shutdown(wait=True)
+        self._executor = None
 
 
 def _begin(parent: int, folder: str) -> None:
@@ -292,12 +294,17 @@ class _Feed(Generic[Job, Result]):
 
     def _alone(self, job: Job, died: Died[Job, Result]) -> Result:
         """Result of a job that runs alone."""
+        executor = self._pool.executor()
         try:
             with _starting_processes():
-                future = self._pool.executor().submit(self._work, job)
+                future = executor.submit(self._work, job)
             return future.result()
         except self._pool.death:
             return died(job)
+
+
+#: The processes of the last batch, for the next one that wants as many.
+_processes = lru_cache(maxsize=1)(Processes)
 
 
 def run_apart(work: Callable[[Job], Result], job: Job, pool: Pool) -> Result:
@@ -343,7 +350,7 @@ def run_batch(
             progress(len(results), total)
     rest = jobs[alone:]
     if rest:
-        pool = Processes(min(processes or cores(), len(rest)))
+        pool = _processes(min(processes or cores(), len(rest)))
         with closing(stream_results(work, rest, pool)) as flown:
             for place, result in flown:
                 results[alone + place] = result
