@@ -1,7 +1,9 @@
 """The arguments of the launch files, as users know them: none is lost, and none means another."""
 
+from pathlib import Path
+
 import pytest
-from launch_stand_ins import actions, declared, plain
+from launch_stand_ins import Recorded, actions, declared, plain
 
 from quadsim.base.options import from_texts, launch_arguments
 from quadsim.ros.graph.gazebo_graph import GazeboLaunch
@@ -11,6 +13,7 @@ from quadsim.ros.graph.options import FirmwareFlight
 from quadsim.ros.graph.replay_graph import ReplayLaunch
 from quadsim.ros.graph.swarm_graph import FirmwareLaunch, SwarmLaunch
 
+MEASURED = str(Path(__file__).parents[1] / "helpers" / "measured_guard.yaml")
 #: Launch file: the class of its arguments.
 OPTIONS = {
     "sim": SimLaunch,
@@ -63,27 +66,13 @@ KNOWN = {
 PARTS = {"controller", "estimator", "sensor", "planner", "wind"}
 LATER = {
     "sim": {"autopilot", *PARTS},
-    "swarm": {
-        "autopilot", "split_mb", "split_s", "compression", "offer", "crazyflies", *PARTS,
-    },
+    "swarm": {"autopilot", "split_mb", "split_s", "compression", "offer", "crazyflies", *PARTS},
     "firmware": {"autopilot", "split_s", "compression", "auto", *PARTS},
     "gazebo": {"autopilot", *PARTS},
     "hil": {
-        "split_s",
-        "compression",
-        "firmware",
-        "executable",
-        "port",
-        "firmware_parameters",
-        "vehicles",
-        "fleet",
-        "setpoints",
-        "lent",
-        "depth_camera",
-        "camera_position",
-        "camera_rotation",
-        "optical_flow",
-        "visual_odometry",
+        "split_s", "compression", "firmware", "executable", "port", "firmware_parameters",
+        "vehicles", "fleet", "setpoints", "lent", "depth_camera", "camera_position",
+        "camera_rotation", "optical_flow", "visual_odometry",
     },
     "replay": set(),
 }  # fmt: skip
@@ -107,19 +96,39 @@ def test_every_argument_is_declared_with_its_default(launch_module, name):
     }
 
 
-@pytest.mark.parametrize("name", ["sim", "swarm", "hil"])
-def test_no_default_is_refused_as_text(launch_module, name):
+RECORDED = {"record": "somewhere"}
+REAL = {"drivers": "mavros", "guard": MEASURED, **RECORDED}
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("sim", {}),
+        ("sim", {"count": "3", **RECORDED}),
+        ("swarm", {}),
+        ("swarm", {"count": "7", "publish": "all", **RECORDED}),
+        ("hil", {"structure": "sil"}),
+        ("hil", {"structure": "basic", **RECORDED}),
+        ("hil", {"structure": "hil", **REAL}),
+        ("hil", {"structure": "target", **REAL}),
+        ("replay", {"live": "estimator, mixer", **RECORDED}),
+    ],
+)
+def test_its_nodes_are_those_of_the_description(launch_module, bag, name, values):
     """What a launch file declares is what its graph is described by."""
-    values = KNOWN[name] | ({"structure": "sil"} if name == "hil" else {})
+    values = KNOWN[name] | ({"bag": bag} if name == "replay" else {}) | values
     description = launch_module(name).generate_launch_description()
     nodes = actions(description, declared(description) | values)
     specs = from_texts(OPTIONS[name], values).describe()
-    assert [(n.kwargs["executable"], n.kwargs["namespace"]) for n in nodes] == [
-        (spec.executable, spec.namespace) for spec in specs
+    assert nodes
+    assert [(n.kwargs["executable"], n.kwargs["namespace"], n.kwargs["name"]) for n in nodes] == [
+        (spec.executable, spec.namespace, spec.name or spec.executable) for spec in specs
     ]
     for node, spec in zip(nodes, specs, strict=True):
         (parameters,) = node.kwargs["parameters"]
         assert {key: plain(each) for key, each in parameters.items()} == dict(spec.parameters)
+        texts = [each.kwargs for each in parameters.values() if isinstance(each, Recorded)]
+        assert texts == [{"value_type": str}] * len(texts)
         assert node.kwargs["remappings"] == list(spec.remappings)
 
 

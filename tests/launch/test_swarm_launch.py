@@ -1,7 +1,6 @@
 """swarm.launch.py against stand-ins of the launch packages, which the wheels lack."""
 
 import pytest
-from launch_stand_ins import actions, declared, plain
 
 from quadsim.base.errors import InputError
 from quadsim.base.options import from_texts, launch_arguments
@@ -12,19 +11,12 @@ from quadsim.sim.scenario import load_scenario
 DEFAULTS = {name: default for name, (default, _) in launch_arguments(SwarmLaunch).items()}
 
 
-def test_its_arguments_are_declared_and_make_its_nodes(launch_module):
-    description = launch_module("swarm").generate_launch_description()
-    assert declared(description) == DEFAULTS
+def test_arguments_reach_the_nodes():
     values = DEFAULTS | {"count": "7", "record": "somewhere", "publish": "all"}
-    swarm, recorder = actions(description, values)
-    assert (swarm.kwargs["executable"], swarm.kwargs["namespace"]) == ("swarm", "/")
-    (given,) = swarm.kwargs["parameters"]
-    given = {name: plain(value) for name, value in given.items()}
-    assert (given["count"], given["publish"], given["auto_start"]) == (7, "all", False)
-    assert "vehicles: 7" in given["overrides"]
-    (given,) = recorder.kwargs["parameters"]
-    assert plain(given["record_profile"]) == "swarm"
-    assert plain(given["nodes"]) == "recorder swarm"
+    swarm, recorder = (spec.parameters for spec in from_texts(SwarmLaunch, values).describe())
+    assert (swarm["count"], swarm["publish"], swarm["auto_start"]) == (7, "all", False)
+    assert "vehicles: 7" in swarm["overrides"]
+    assert (recorder["record_profile"], recorder["nodes"]) == ("swarm", "recorder swarm")
 
 
 @pytest.mark.parametrize(
