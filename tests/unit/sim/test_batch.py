@@ -17,6 +17,7 @@ from quadsim.control.airframe import known_airframe, pack_airframe
 from quadsim.control.attitude import attitude_control
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.records import AttitudeControl
+from quadsim.geometry.rotation import from_euler
 from quadsim.sim.batched import vehicles as batch_module
 from quadsim.sim.batched.vehicles import VehicleBatch, as_flown, drag_model, world_of
 from quadsim.vehicle.fleet import Fleet
@@ -196,6 +197,7 @@ def test_a_batch_flies_as_a_fleet(params, integrator):
 def test_threads_lanes_and_calls_change_no_bit(autopilot, monkeypatch):
     count = 130  # two blocks and two vehicles of a third
     monkeypatch.setattr(batch_module, "SMALL_CALL", 0)
+    monkeypatch.setattr(batch_module, "LARGE_CALL", 0)
     one = batch_of(count=count, autopilot=autopilot, threads=1)
     two = batch_of(count=count, autopilot=autopilot, threads=min(2, len(os.sched_getaffinity(0))))
     alone = batch_of(count=1, autopilot=autopilot)
@@ -265,6 +267,26 @@ def test_law_levels_and_turns_a_vehicle():
     seen = Rotation.from_euler("z", -yaw).apply(up_W)
     np.testing.assert_allclose(seen, level.as_matrix()[:, :, 2], atol=2e-2)
     np.testing.assert_allclose(batch.w_B[2], angle, atol=2e-2)
+
+
+@pytest.mark.parametrize("largest_rad", [1e-9, 0.1, 1.5, 1.6, 1e3])
+def test_wanted_attitudes_are_those_of_the_angles(largest_rad):
+    count = 70
+    batch = VehicleBatch(X500, WINDY, count, autopilot=LAW)
+    angles = np.random.default_rng(5).uniform(-largest_rad, largest_rad, (2, count))
+    angles[:, 3], angles[:, 40] = (0.0, -0.0), (-0.0, 0.5 * largest_rad)
+    batch.want(angles, np.zeros(count), np.full(count, GRAVITY))
+    told = np.array([from_euler(*pair, 0.0) for pair in angles.T]).T
+    assert batch.wanted_q_WB.tobytes() == told.tobytes()
+    expected = Rotation.from_euler("YX", angles[::-1].T).as_quat().T[[3, 0, 1, 2]]
+    away = np.minimum(abs(told - expected).max(axis=0), abs(told + expected).max(axis=0))
+    assert away.max() < 1e-12  # 1000 rad are known to 1e-13
+
+
+def test_wanted_attitudes_of_another_shape_are_refused():
+    batch = VehicleBatch(X500, WINDY, 3, autopilot=LAW)
+    with pytest.raises(InputError, match=r"roll_pitch: of shape \(2, 4\); needed: \(2, 3\)"):
+        batch.want(np.zeros((2, 4)), np.zeros(3), np.zeros(3))
 
 
 def test_what_falls_stops_on_the_ground_and_lifts_off_again():

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.base.compiled import inline, kernel, plain
+from quadsim.base.elementary import _cos_near, _sin_near
 from quadsim.base.parameters import Vec3, pack
 from quadsim.control.airframe import Airframe
 from quadsim.control.attitude import (
@@ -65,6 +66,9 @@ Array = NDArray[np.float64]
 
 #: Vehicles of a block: its rows, 256 bytes each, stay in the processor's first cache.
 LANES = 32
+
+#: Angles up to here are those of :func:`near_euler`.
+NEAR_RAD = 0.5 * math.pi
 
 #: Rows of a block after the state and the rotors' commands: what the attitude law goes for
 #: (attitude, yaw rate, specific thrust), and what it remembers.
@@ -191,34 +195,47 @@ def limits_of(airframe: Airframe, reserve: float) -> tuple[float, float, float, 
     return (float(least), float(most), float(lowest), float(highest))
 
 
-@kernel
-def load_block(columns: Array, start: int, width: int, first: int, last: int, s: Array) -> None:
-    """Copy rows of some vehicles into a block; lanes that are left repeat the last of them."""
+@inline
+def near_euler(roll: float, pitch: float) -> Quat:
+    """Quaternion of roll and pitch up to NEAR_RAD: the bits of ``from_euler``, and no branch."""
+    cr, sr = _cos_near(0.5 * roll, 0.0), _sin_near(0.5 * roll, 0.0)
+    cp, sp = _cos_near(0.5 * pitch, 0.0), _sin_near(0.5 * pitch, 0.0)
+    return (
+        cr * cp + sr * sp * 0.0,
+        sr * cp - cr * sp * 0.0,
+        cr * sp + sr * cp * 0.0,
+        cr * cp * 0.0 - sr * sp,
+    )
+
+
+@inline
+def load_block(columns: Array, block: int, first: int, last: int, s: Array) -> None:
+    """Copy rows of a block's vehicles."""
     for k in range(first, last):
-        for i in range(width):
-            s[k * LANES + i] = columns[k, start + i]
-        for i in range(width, LANES):
-            s[k * LANES + i] = s[k * LANES + width - 1]
+        for i in range(LANES):
+            s[k * LANES + i] = columns[k, block * LANES + i]
 
 
-@kernel
-def store_block(columns: Array, start: int, width: int, first: int, last: int, s: Array) -> None:
+@inline
+def store_block(columns: Array, block: int, first: int, last: int, s: Array) -> None:
     """Copy rows of a block's vehicles back."""
     for k in range(first, last):
-        for i in range(width):
-            columns[k, start + i] = s[k * LANES + i]
+        for i in range(LANES):
+            columns[k, block * LANES + i] = s[k * LANES + i]
 
 
 @kernel
-def not_finite(s: Array, rows: int) -> int:
-    """The first lane in which a row is not finite, -1 without one."""
+def is_finite(s: Array, rows: int, total: Array) -> bool:
+    """Whether the first rows of all lanes are; ``total``: working memory, (LANES,)."""
     for i in range(LANES):
-        total = 0.0
-        for k in range(rows):
-            total += s[k * LANES + i]
-        if not np.isfinite(total):
-            return i
-    return -1
+        total[i] = 0.0
+    for k in range(rows):
+        for i in range(LANES):
+            total[i] += s[k * LANES + i]
+    found = True
+    for i in range(LANES):
+        found = found and bool(np.isfinite(total[i]))
+    return found
 
 
 @inline

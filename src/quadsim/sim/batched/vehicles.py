@@ -8,19 +8,20 @@ in columns, one for each vehicle; blocks of vehicles are stepped by vector instr
 
 from __future__ import annotations
 
-import itertools
 import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.base.compiled import Records, kernel, threaded
+from quadsim.base.crew import FOUND, GIVEN, PARTS, Crew, Words, end_part, goes_on, next_part, seen
 from quadsim.base.errors import FlightError, InputError
 from quadsim.base.parameters import pack
 from quadsim.base.records import MAX_ROTORS
+from quadsim.base.scratch import scratch
 from quadsim.control.airframe import Airframe, known_airframe, pack_airframe
 from quadsim.control.parameters import AutopilotParams
 from quadsim.geometry.rotation import from_euler
@@ -28,6 +29,7 @@ from quadsim.sim.batched.kernels import (
     AERO_ROWS,
     LANES,
     LAW_ROWS,
+    NEAR_RAD,
     RUNNING,
     WANTED_Q,
     WANTED_THRUST,
@@ -40,12 +42,14 @@ from quadsim.sim.batched.kernels import (
     derive_lanes,
     figures_of,
     finish_lanes,
+    is_finite,
     law_of,
     load_block,
     marks_of,
     mix_lanes,
-    not_finite,
+    near_euler,
     store_block,
+    write,
 )
 from quadsim.vehicle.formalisms.integrators import mean_derivative
 from quadsim.vehicle.parameters import LoadParams, TetherParams, VehicleParams
@@ -56,18 +60,43 @@ from quadsim.world.environment import EnvironmentParams
 
 Array = NDArray[np.float64]
 
-#: Vehicle steps (a millisecond's work) below which a call is not shared: on a busy machine another
-#: thread may take longer to wake up.
-SMALL_CALL = 20_000
+#: Vehicle steps below which a call is not shared, 50 us of work and more; and those from which on
+#: it is worth waking a thread that sleeps.
+SMALL_CALL, LARGE_CALL = 500, 5000
+#: Parts of a call for each thread: a thread that comes late takes fewer.
+PARTS_EACH = 4
 
 INTEGRATORS = ("rk4", "explicit_euler")
 
+_room = scratch(6 * LANES)
+
 
 @kernel
-def write_attitudes(roll_pitch: Array, q: Array) -> None:
-    """Quaternions (4, N) of roll and pitch (2, N) in rad."""
-    for i in range(q.shape[1]):
-        q[0, i], q[1, i], q[2, i], q[3, i] = from_euler(roll_pitch[0, i], roll_pitch[1, i], 0.0)
+def write_attitudes(roll_pitch: Array, columns: Array, row: int) -> None:
+    """Quaternions of roll and pitch (2, N) in rad into four rows of columns.
+
+    A block of angles up to a right one takes vector instructions, and has the same bits.
+    """
+    s = _room()
+    for start in range(0, roll_pitch.shape[1], LANES):
+        width = min(LANES, roll_pitch.shape[1] - start)
+        for k in range(2):
+            for i in range(LANES):
+                s[k * LANES + i] = 0.0
+            for i in range(width):
+                s[k * LANES + i] = roll_pitch[k, start + i]
+        far = 0
+        for i in range(2 * LANES):
+            far += 0 if abs(s[i]) <= NEAR_RAD else 1
+        if far == 0:
+            for i in range(LANES):
+                write(s, 2, i, near_euler(s[i], s[LANES + i]))
+        else:
+            for i in range(LANES):
+                write(s, 2, i, from_euler(s[i], s[LANES + i], 0.0))
+        for k in range(4):
+            for i in range(width):
+                columns[row + k, start + i] = s[(2 + k) * LANES + i]
 
 
 @threaded
@@ -84,11 +113,11 @@ def step_blocks(
     marks: Marks,
     law: Law,
     airframes: Records[Airframe],
-) -> int:
+) -> bool:
     """Advance the vehicles of some blocks.
 
     Args:
-        columns: (rows, N) state, rotor commands and the law's rows.
+        columns: (rows, at least LANES blocks) state, rotor commands and the law's rows.
         first, last: the blocks, the last one left out.
         steps: of the integration.
         dt_s: length of a step.
@@ -101,20 +130,18 @@ def step_blocks(
         airframes: (1,) as the law knows the vehicle.
 
     Returns:
-        The first vehicle whose state is not finite, -1 without one.
+        Whether all states are finite.
     """
     n = len(body.rotor_directions)
     state, commands = ROTOR + n, ROTOR + 2 * n
     rows = commands + LAW_ROWS
     s = np.empty((rows + WORK_ROWS) * LANES)
     x, asked = s[: state * LANES], s[state * LANES : commands * LANES]
-    scratch, speeds = np.empty((3, state * LANES)), np.empty(MAX_ROTORS)
+    slopes, speeds, total = np.empty((3, state * LANES)), np.empty(MAX_ROTORS), np.empty(LANES)
     model = (asked, np.empty(AERO_ROWS * LANES), body, world, marks)
-    broken = -1
+    finite = True
     for block in range(first, last):
-        start = block * LANES
-        width = min(LANES, columns.shape[1] - start)
-        load_block(columns, start, width, 0, rows, s)
+        load_block(columns, block, 0, rows, s)
         if not controlled:
             for k in range(len(asked)):
                 asked[k] = min(max(asked[k], 0.0), body.rotor_speed_max_radps)
@@ -122,18 +149,54 @@ def step_blocks(
             if controlled:
                 control_lanes(s, law, body)
                 mix_lanes(s, n, airframes[0], speeds)
-            mean = mean_derivative(derive_lanes, x, model, dt_s, stages, scratch)
+            mean = mean_derivative(derive_lanes, x, model, dt_s, stages, slopes)
             for k in range(len(x)):
                 x[k] += dt_s * mean[k]
             finish_lanes(x, world.rest_height_m)
-        store_block(columns, start, width, 0, state, s)
+        store_block(columns, block, 0, state, s)
         if controlled:
-            store_block(columns, start, width, state, commands, s)
-            store_block(columns, start, width, commands + RUNNING, rows, s)
-        lane = not_finite(s, state)
-        if broken < 0 and lane >= 0:
-            broken = start + lane
-    return broken
+            store_block(columns, block, state, commands, s)
+            store_block(columns, block, commands + RUNNING, rows, s)
+        finite = is_finite(s, state, total) and finite
+    return finite
+
+
+@threaded
+def step_parts(
+    columns: Array,
+    blocks: int,
+    dt_s: float,
+    stages: int,
+    controlled: bool,
+    body: Any,
+    world: World,
+    marks: Marks,
+    law: Law,
+    airframes: Records[Airframe],
+    words: Words,
+    seat: int,
+) -> bool:
+    """Take parts of a call: the work of a :class:`~quadsim.base.crew.Crew`, given the steps.
+
+    The others are arguments of :func:`step_blocks`. It finds 1 if a state is not finite.
+    """
+    more = True
+    while more:
+        job, part = seen(words, seat), next_part(words, seat)
+        while part >= 0:
+            first, last = blocks * part // words[PARTS], blocks * (part + 1) // words[PARTS]
+            finite = step_blocks(
+                columns, first, last, words[GIVEN], dt_s, stages, controlled, body, world, marks,
+                law, airframes,
+            )  # fmt: skip
+            if not finite:
+                words[FOUND] = 1
+            end_part(words)
+            part = next_part(words, seat)
+        more = goes_on(words, seat, job)
+        if seat == 0:
+            break
+    return more
 
 
 def as_flown(params: VehicleParams) -> VehicleParams:
@@ -234,19 +297,22 @@ class VehicleBatch:
         airframes: Any = np.zeros(1, known.dtype)
         airframes[0] = known
         self._world = world_of(params, environment)
-        self._rest = (
+        rest = (
             step_ns * 1e-9, 4 if integrator == "rk4" else 1, autopilot is not None,
             figures_of(flown), self._world, marks_of(flown),
             law_of(autopilot or AutopilotParams(), known, step_ns * 1e-9), airframes,
         )  # fmt: skip
-        self._threads = threads or processors
-        self._pool = ThreadPoolExecutor(self._threads - 1) if self._threads > 1 else None
         self.count = count
         self.step_ns = step_ns
         self.stamp_ns = 0
         rotors = len(params.rotor_directions)
         law_row = ROTOR + 2 * rotors
-        self._columns = np.zeros((law_row + LAW_ROWS, count))
+        # an odd number of blocks, as rows that lie a power of two apart leave the caches early
+        blocks = -(-count // LANES)
+        columns = np.zeros((law_row + LAW_ROWS, LANES * (blocks | 1)))
+        columns[P + 2], columns[Q] = self._world.rest_height_m, 1.0
+        columns[law_row + WANTED_Q] = 1.0
+        self._columns, self._wanted = columns[:, :count], (columns, law_row + WANTED_Q)
         self.p_W = self._columns[P : P + 3]
         self.v_W = self._columns[V : V + 3]
         self.q_WB = self._columns[Q : Q + 4]
@@ -256,6 +322,8 @@ class VehicleBatch:
         self.wanted_q_WB = self._columns[law_row + WANTED_Q : law_row + WANTED_Q + 4]
         self.wanted_yaw_rate_radps = self._columns[law_row + WANTED_YAW_RATE]
         self.wanted_thrust_mps2 = self._columns[law_row + WANTED_THRUST]
+        self._crew = Crew(threads or processors, partial(step_parts, columns, blocks, *rest))
+        self._parts = min(blocks, PARTS_EACH * (threads or processors))
         self.reset()
 
     def reset(self, which: Any = slice(None)) -> None:
@@ -269,8 +337,14 @@ class VehicleBatch:
         """Give the attitude law what it goes for: angles (2, N) in rad, yaw rate and thrust (N,).
 
         The same can be written into `wanted_q_WB` and the other two.
+
+        Raises:
+            InputError: angles of another shape.
         """
-        write_attitudes(np.ascontiguousarray(roll_pitch, np.float64), self.wanted_q_WB)
+        angles = np.ascontiguousarray(roll_pitch, np.float64)
+        if angles.shape != (2, self.count):
+            raise InputError(f"roll_pitch: of shape {angles.shape}; needed: (2, {self.count})")
+        write_attitudes(angles, *self._wanted)
         self.wanted_yaw_rate_radps[:] = yaw_rate_radps
         self.wanted_thrust_mps2[:] = thrust_mps2
 
@@ -280,21 +354,15 @@ class VehicleBatch:
         Raises:
             FlightError: a vehicle's state is no longer finite; `reset` mends it.
         """
-        blocks = -(-self.count // LANES)
-        pool = self._pool if steps * self.count > SMALL_CALL else None
-        parts = min(blocks, 4 * self._threads) if pool else 1
-        bounds = [blocks * k // parts for k in range(parts + 1)]
-        calls = [(self._columns, *part, steps, *self._rest) for part in itertools.pairwise(bounds)]
-        others = [pool.submit(step_blocks, *call) for call in calls] if pool else []
-        # this thread takes, from the end, what no other has begun
-        turns = reversed(range(parts))
-        ends = [step_blocks(*calls[k]) for k in turns if not others or others[k].cancel()]
-        ends += [other.result() for other in others if not other.cancelled()]
-        broken = [i for i in ends if i >= 0]
+        work = steps * self.count
+        parts = self._parts if work > SMALL_CALL else 1
+        broken = self._crew.do(parts, steps, work > LARGE_CALL)
         start_ns, self.stamp_ns = self.stamp_ns, self.stamp_ns + steps * self.step_ns
         if broken:
+            state = self._columns[: ROTOR + len(self.rotor_speed_radps)]
+            first = np.argmin(np.isfinite(state.sum(axis=0)))
             raise FlightError(
-                f"the motion in column {min(broken)} of {self.count} went to infinity between t ="
+                f"the motion in column {first} of {self.count} went to infinity between t ="
                 f" {start_ns * 1e-9:.3f} s and {self.stamp_ns * 1e-9:.3f} s: the step is too long"
                 " for its drag or motors, or a command is not a number"
             )
