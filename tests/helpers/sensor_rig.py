@@ -53,12 +53,6 @@ def published(sensor, count, period_ns=None, moves=None, **fields):
     return found
 
 
-def output(sensor, count, period_ns, moves=None, **fields):
-    """Everything that comes out, to the bit, and when."""
-    rows = published(sensor, count, period_ns, moves, **fields)
-    return [(time_ns, sample.tobytes()) for time_ns, sample in rows]
-
-
 def chi2_bounds(count, alpha=ALPHA):
     """Ratio of a sample deviation to the true one that chance leaves inside."""
     return np.sqrt(stats.chi2.ppf([alpha / 2, 1 - alpha / 2], count) / count)

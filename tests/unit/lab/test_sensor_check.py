@@ -197,6 +197,21 @@ def covered(plan: list[Experiment]) -> set[str]:
     return {name for experiment in plan for name in experiment.names}
 
 
+#: What the worst devices do not set: tests of each sensor show what these change.
+ELSEWHERE = {
+    "imu": {"sampling", "accel_nonlinearity", "gyro_nonlinearity"},
+    "gnss": {"fix", "elevation_mask_deg", "first_fix_s"},
+    "rangefinder": {"radiation", "rotation_deg"},
+    "lidar": {"position_B_m", "rotation_deg"},
+}
+
+
+@pytest.mark.parametrize("kind", WORST)
+def test_everything_is_wrong_with_the_worst_devices(kind):
+    names = {leaf.name for leaf in leaves(DEVICES[kind])}
+    assert names - set_parameters(WORST[kind]) == ELSEWHERE.get(kind, set())
+
+
 def test_every_tag_has_an_experiment():
     for params_type in DEVICES.values():
         assert {leaf.spec.term for leaf in leaves(params_type)} <= {*TERMS, ""}

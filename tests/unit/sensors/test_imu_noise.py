@@ -174,28 +174,6 @@ def start_of(params, seed):
     return states["accel"]["correlated"][0, :2]
 
 
-@pytest.mark.parametrize(("name", "axes"), TRIADS)
-@pytest.mark.many
-def test_turn_on_bias_is_drawn_once_for_each_seed(name, axes):
-    params = replace(ImuParams(), **{f"{name}_turn_on_sigma": 0.01})
-    found = ensemble(params, 700, 2)[:, :, axes]
-    assert np.array_equal(found[:, 0], found[:, 1])
-    assert_deviation(found[:, 0].reshape(-1, 1), 0.01)
-
-
-@pytest.mark.many
-def test_scale_and_cross_axis_differ_from_unit_to_unit():
-    params = ImuParams(
-        sampling="point", gyro_scale_sigma=0.02, gyro_cross_axis_sigma=0.005, rate_hz=1.0
-    )
-    truths, units = standing(1, 1.0), 500
-    truths["w_B"] = 1.0, 0.0, 0.0
-    found = units_sampled(params, truths, range(units))[:, 0, 3:]
-    assert_deviation(found[:, 0] - 1.0, 0.02)
-    assert_deviation(found[:, 1:], 0.005)  # what y and z read of x
-    assert abs(np.corrcoef(found.T)[1, 2]) < 4.0 / math.sqrt(units)
-
-
 @pytest.mark.many
 def test_quantised_readings_are_multiples_of_the_step_and_off_by_its_uniform_error():
     step, params = 7e-4, ImuParams(gyro_noise_density=(1e-3,) * 3, gyro_step=7e-4)

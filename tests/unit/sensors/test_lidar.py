@@ -11,7 +11,6 @@ from sensor_rig import ALPHA, chi2_bounds
 
 from quadsim.base.compiled import new_record
 from quadsim.base.errors import InputError
-from quadsim.base.parameters import leaves
 from quadsim.base.records import KINEMATICS
 from quadsim.sensors.devices import load_device
 from quadsim.sensors.faults import FaultParams
@@ -232,21 +231,6 @@ def test_scans_have_noise_of_their_own_and_a_seed_repeats_it():
     assert not np.any(other.ranges == first)
 
 
-def test_offset_and_scale_are_drawn_once_for_each_seed():
-    params = LidarParams(
-        columns=2, azimuth_min_deg=0.0, azimuth_max_deg=90.0, turn_on_sigma_m=0.05, scale_sigma=0.02
-    )
-    count = 300
-    ahead, aside = np.array([one_scan(params, seed=seed).ranges[0] for seed in range(count)]).T
-    scale = (ahead - aside) / 1.5 - 1.0
-    offset = ahead - 4.0 * (1.0 + scale)
-    low, high = chi2_bounds(count)
-    assert low < np.sqrt(np.mean(scale**2)) / 0.02 < high
-    assert low < np.sqrt(np.mean(offset**2)) / 0.05 < high
-    first, second = published(lidar(params), 0.25)
-    assert np.array_equal(first[1].ranges, second[1].ranges)
-
-
 def test_ranges_are_multiples_of_the_step():
     ranges = one_scan(LidarParams(step_m=0.25, noise_sigma_m=0.1)).ranges[0].astype(float)
     assert ranges == pytest.approx(0.25 * np.round(ranges / 0.25), abs=1e-9)
@@ -309,23 +293,6 @@ def test_latency_counts_from_the_last_ray_and_the_order_is_kept():
     params = LidarParams(spinning=True, columns=360, rate_hz=40.0, latency_s=0.07)
     for time_ns, scan in published(lidar(params), 0.5):
         assert 0 <= time_ns - scan.stamp_ns - 70_000_000 - 25_000_000 * 359 / 360 < DT_NS
-
-
-def test_stamp_jitter_has_its_deviation():
-    sigma_s, count = 1e-4, 500
-    params = LidarParams(columns=2, azimuth_max_deg=0.0, rate_hz=100.0, stamp_jitter_s=sigma_s)
-    found = published(lidar(params), count / 100.0, dt_ns=10_000_000)
-    errors_s = np.array([scan.stamp_ns - 10_000_000 * (k + 1) for k, (_, scan) in enumerate(found)])
-    low, high = chi2_bounds(count)
-    assert low < np.sqrt(np.mean(np.square(errors_s * 1e-9))) / sigma_s < high
-
-
-def test_scans_are_lost_with_their_probability():
-    params = LidarParams(columns=2, azimuth_max_deg=0.0, rate_hz=100.0, loss_probability=0.2)
-    count = 1000
-    found = published(lidar(params), count / 100.0, dt_ns=10_000_000)
-    low, high = stats.binom.ppf([ALPHA / 2, 1 - ALPHA / 2], count, 0.2)
-    assert low <= count - len(found) <= high
 
 
 def test_repeats_are_refused_and_a_scan_with_a_gap_is_given_up():
@@ -432,40 +399,6 @@ def test_faults_can_be_set_in_flight_and_one_that_does_not_fit_changes_nothing()
 
 
 # ---- parameters --------------------------------------------------------------------------------
-
-#: Everything on, and for each parameter another value.
-BASE = LidarParams(
-    noise_sigma_m=0.01, noise_share=0.005, turn_on_sigma_m=0.02, scale_sigma=0.01, step_m=0.001,
-    incidence_max_deg=60.0, dropout_probability=0.1, grazing_dropout_probability=0.2,
-    rate_hz=10.0, channels=4, elevation_min_deg=-20.0, elevation_max_deg=10.0, columns=60,
-    azimuth_min_deg=-90.0, azimuth_max_deg=90.0, spinning=True, intensity=True,
-)  # fmt: skip
-OTHER = {
-    "noise_sigma_m": 0.02, "noise_share": 0.01, "turn_on_sigma_m": 0.04, "scale_sigma": 0.02,
-    "step_m": 0.01, "range_min_m": 2.5, "range_max_m": 3.0, "incidence_max_deg": 30.0,
-    "dropout_probability": 0.5, "grazing_dropout_probability": 0.9, "rate_hz": 8.0,
-    "latency_s": 0.1, "stamp_jitter_s": 1e-4, "loss_probability": 0.5,
-    "position_B_m": (0.0, 0.0, 0.1), "rotation_deg": (0.0, 5.0, 0.0), "channels": 3,
-    "elevation_min_deg": -10.0, "elevation_max_deg": 20.0, "columns": 50,
-    "azimuth_min_deg": -80.0, "azimuth_max_deg": 80.0, "spinning": False, "intensity": False,
-    "reflectivity": 0.9,
-}  # fmt: skip
-
-
-def output(params):
-    def motion(t_s):
-        attitude = Rotation.from_euler("z", t_s)
-        return {"p_W": (0.0, 0.0, HEIGHT_M), "q_WB": quaternion(attitude)}
-
-    return [
-        (time_ns, scan.stamp_ns, scan.ranges.tobytes(), scan.intensities.tobytes())
-        for time_ns, scan in published(lidar(params), 0.6, motion)
-    ]
-
-
-@pytest.mark.parametrize("name", [leaf.name for leaf in leaves(LidarParams)])
-def test_every_parameter_changes_what_comes_out(name):
-    assert output(replace(BASE, **{name: OTHER[name]})) != output(BASE)
 
 
 def test_devices_have_the_figures_of_their_data_sheets():
