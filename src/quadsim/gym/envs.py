@@ -16,9 +16,9 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from quadsim.base.compiled import Array
-from quadsim.base.errors import InputError
-from quadsim.gym.interface import Limits, Observer, action_limits
-from quadsim.gym.tasks import Task, task_of
+from quadsim.base.errors import InputError, shown
+from quadsim.gym.interface import Limits, Observer, action_limits, checked_number, limits_from
+from quadsim.gym.tasks import Task, task_of, told_by_task
 from quadsim.gym.view import Beginning, View
 from quadsim.lab.campaign.factors import draw, factor_from
 from quadsim.sim.library import Library
@@ -28,6 +28,14 @@ from quadsim.vehicle.start import hover_speed_radps
 
 #: Keys that make another scene, which all worlds share.
 _OF_SCENE = ("world", "terrain", "heightmap", "scenario")
+#: Keys of a scenario that no episode looks at, and what decides instead.
+_UNUSED = {
+    **dict.fromkeys(("start", "mission", "commands", "criteria", "fence"), "the task decides it"),
+    **dict.fromkeys(("vehicles", "swarm"), "see quadsim.gym.SwarmEnv"),
+    **dict.fromkeys(("fly_on", "switch_at_s", "landed"), "see the argument fly_on"),
+    "duration_s": "the task's episode_s decides it",
+    "seed": "see reset(seed=)",
+}
 
 
 def scenarios_of(
@@ -35,6 +43,7 @@ def scenarios_of(
     changes: Mapping[str, Any],
     randomise: Mapping[str, Any],
     units: int,
+    task: Task,
 ) -> list[Scenario]:
     """The scenarios of the units: one, or one for each draw of what is randomised.
 
@@ -43,22 +52,32 @@ def scenarios_of(
         changes: dotted keys to set in all.
         randomise: dotted keys to factors, as ``vary`` of a campaign has them.
         units: how many.
+        task: whose own changes come first.
 
     Raises:
         InputError: naming the key and what is allowed.
     """
+    for name_of, given in (("changes", changes), ("randomise", randomise)):
+        if not isinstance(given, Mapping):
+            raise InputError(f"{name_of}: {shown(given)}; needed: keys and values")
     factors = [factor_from(key, content, "randomise") for key, content in randomise.items()]
+    for key in (*changes, *(factor.name for factor in factors)):
+        if (first := str(key).split(".")[0]) in _UNUSED:
+            raise InputError(f"{key}: no episode looks at it; {_UNUSED[first]}")
     for factor in factors:
         if factor.name.split(".")[0] in _OF_SCENE:
             raise InputError(f"randomise: {factor.name}: all worlds share one scene")
     samples, library = draw(factors, "latin_hypercube", units, seed=1), Library()
     found = []
     for u in range(units if factors else 1):
-        keys = dict(changes)
+        keys = {**task.changes, **changes}
         for factor, value in zip(factors, samples.at(u), strict=True):
             keys |= factor.changes(value)
         scenario = load_scenario(name, keys, library)
         found.append(replace(scenario, items=(), criteria=(), commands=()))
+    rotors = {len(each.vehicle.rotor_directions) for each in found}
+    if len(rotors) > 1:
+        raise InputError(f"randomise: vehicles of {min(rotors)} and {max(rotors)} rotors; one kind")
     return found if factors else found * units
 
 
@@ -80,7 +99,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         randomise: what differs from episode to episode, as ``vary`` of a campaign:
             ``{"vehicle.mass_kg": {"range": [1.8, 2.2]}}``.
         units: vehicles with devices of their own that were drawn beforehand; each episode has one.
-        vehicles: in each world.
+        vehicles: in each world; here one.
         autoreset_mode: of Gymnasium: next step, same step, or disabled.
         threads: 0: as many as there are processors.
         device: ``cpu``, or ``cuda``: the worlds fly on a GPU of NVIDIA; of observations, rewards
@@ -91,6 +110,9 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         InputError: an argument is wrong, in a line.
     """
 
+    #: Whether a world may have several vehicles, whose rows follow each other.
+    _several = False
+
     def __init__(
         self,
         task: str | Task | type[Task] = "hover",
@@ -98,7 +120,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         observation: str = "truth",
         action: str = "rates",
         period_s: float = 0.02,
-        limits: Limits | None = None,
+        limits: Limits | Mapping[str, float] | None = None,
         fly_on: str | None = None,
         estimate_sigma: Sequence[float] = (0.3, 0.1, 0.02, 0.05),
         scenario: str | None = None,
@@ -121,25 +143,50 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             kind = import_module("quadsim.sim.cuda").CudaWorlds
         if render_mode is not None:
             raise InputError("render_mode: None alone; fly the policy to watch it (quadsim view)")
-        if not 1 <= units <= 100_000:
+        if vehicles != 1 and not self._several:
+            raise InputError(f"vehicles: {vehicles}; several in a world: quadsim.gym.SwarmEnv")
+        if isinstance(units, bool) or not isinstance(units, int) or not 1 <= units <= 100_000:
             raise InputError(f"units: {units}; allowed: 1 to 100000")
-        sigma = tuple(float(each) for each in estimate_sigma)
+        try:
+            sigma = tuple(float(each) for each in estimate_sigma)
+        except (TypeError, ValueError):
+            sigma = ()
         if len(sigma) != 4 or not all(0.0 <= each < math.inf for each in sigma):
-            raise InputError(f"estimate_sigma: {sigma}; needed: 4 finite numbers, >= 0")
+            raise InputError(f"estimate_sigma: {estimate_sigma}; needed: 4 finite numbers, >= 0")
         self._sigma = (sigma[0], sigma[1], sigma[2], sigma[3])
-        name, keys = scenario or self.task.scenario, {**self.task.changes, **(changes or {})}
-        found = scenarios_of(name, keys, randomise or {}, units)
-        self.scenario, vehicle = found[0], found[0].vehicle
-        if vehicle.kind != "multirotor":
-            raise InputError(f"vehicle: {vehicle.name} is a {vehicle.kind}; allowed: multirotors")
+        if autoreset_mode not in [each.value for each in AutoresetMode] + list(AutoresetMode):
+            raise InputError(
+                f"autoreset_mode: {autoreset_mode!r}; allowed: "
+                + ", ".join(each.value for each in AutoresetMode)
+            )
+        period_ns = round(checked_number("period_s", period_s, 0.0, 1.0) * 1e9)
+        name, keys = scenario or self.task.scenario, {} if changes is None else changes
+        found = scenarios_of(name, keys, {} if randomise is None else randomise, units, self.task)
+        for each in found:
+            if each.vehicle.kind != "multirotor":
+                raise InputError(
+                    f"vehicle: {each.vehicle.name} is a {each.vehicle.kind}; allowed: multirotors"
+                )
+        # of the vehicle that nothing was drawn of, as a policy's flights are
+        self.scenario = (
+            load_scenario(name, {**self.task.changes, **keys}) if randomise else found[0]
+        )
+        vehicle = self.scenario.vehicle
         self._observer = Observer(observation, self.task, self.scenario)
         on_truth = observation == "truth" if fly_on is None else fly_on == "truth"
+        drawn = Units(found)
+        for each_ns in set(drawn.setups["imu_period_ns"].tolist()):
+            if period_ns % each_ns:
+                raise InputError(
+                    f"period_s: {period_s:g}; allowed: a multiple of the IMU's"
+                    f" {each_ns * 1e-9:g} s, at most 1 s"
+                )
         self.worlds = kind(
-            Units(found), num_envs, vehicles, action, round(period_s * 1e9), on_truth,
+            drawn, num_envs, vehicles, action, period_ns, on_truth,
             self.task.rays, self.task.reach_m, threads,
         )  # fmt: skip
         self.num_envs, self.period_s, self._size = num_envs, period_s, vehicles
-        self._low, self._high = action_limits(action, vehicle, limits or Limits())
+        self._low, self._high = action_limits(action, vehicle, limits_from(limits))
         width = len(self._low)
         seen = self._observer.count(width)
         self.single_action_space = spaces.Box(-1.0, 1.0, (width,), np.float32)
@@ -181,6 +228,8 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             mask = np.asarray(options["reset_mask"])
             if mask.shape != (self.num_envs,) or mask.dtype != np.bool_ or not mask.any():
                 raise InputError(f"reset_mask: needed: {self.num_envs} bools, one of them true")
+            if not self._begun and not mask.all():
+                raise InputError("reset_mask: the first reset begins all environments")
         if seed is None and not self._begun:
             seed = int(np.random.SeedSequence().generate_state(1)[0])
         if seed is not None:
@@ -192,16 +241,23 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
     def _seed(self, seed: int | Sequence[int | None], mask: NDArray[np.bool_]) -> None:
         """Give worlds their seeds; the vehicles of one have streams apart."""
-        given = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else list(seed)
+        if isinstance(seed, int | np.integer):
+            given: list[Any] = [int(seed) + i for i in range(self.num_envs)]
+        elif isinstance(seed, Sequence | np.ndarray):
+            given = list(seed)
+        else:
+            raise InputError(f"seed: {seed!r}; needed: a whole number, or one for each environment")
         if len(given) != self.num_envs:
             raise InputError(f"seed: {len(given)} for {self.num_envs} environments")
         for i, each in enumerate(given):
             if each is None or not mask[i]:
                 continue
+            if not isinstance(each, int | np.integer):
+                raise InputError(f"seed: {each!r}; needed: a whole number")
             if not 0 <= each < 2**63 // 1024:
                 raise InputError(f"seed: {each}; allowed: 0 to {2**63 // 1024 - 1}")
             own = np.arange(i * self._size, (i + 1) * self._size)
-            self.worlds.restart(own, each * 1000 + np.arange(self._size))
+            self.worlds.restart(own, int(each) * 1000 + np.arange(self._size))
 
     def _begin(self, mask: NDArray[np.bool_]) -> None:
         """Begin the episodes of worlds."""
@@ -210,13 +266,15 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         start = Beginning.of(normals, self._hover_radps, self._rotors, self.task.memory)
         shares = start.uniform(0.0, 1.0)[:, 0]
         self.task.begin(start)
+        start.check()
         if self._size > 1:  # in a row, 2 m apart as in a line formation
             start.motions["p_W"][:, 1] += 2.0 * (which % self._size)
         self.worlds.begin(which, shares, start.motions, self._sigma)
         self.memory[which] = start.memory
         self._action[which] = self._last[which] = 0.0
         memory = self.memory.copy()  # a goal may count, which is for these alone
-        self._goal_W[which] = self.task.goal(self._view())[which]
+        view = self._view()
+        self._goal_W[which] = told_by_task("goal", self.task.goal(view), view, 3)[which]
         memory[which] = self.memory[which]
         self.memory = memory
 
@@ -294,10 +352,11 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         """Rewards and ends, of worlds; of several vehicles the sum, and the first end."""
         view = self._view()
         with np.errstate(all="ignore"):  # a motion that is not finite is nobody else's
-            self._goal_W[:] = self.task.goal(view)
-            rewards, ends = self.task.reward(view), self.task.terminated(view)
+            self._goal_W[:] = told_by_task("goal", self.task.goal(view), view, 3)
+            rewards = told_by_task("reward", self.task.reward(view), view)
+            ends = told_by_task("terminated", self.task.terminated(view), view)
         self.rewards = np.where(np.isfinite(rewards), rewards, 0.0)
-        self.ends = np.asarray(ends, bool) | view.faulty
+        self.ends = (ends != 0.0) | view.faulty
         shape = (self.num_envs, self._size)
         reward = self.rewards.reshape(shape).sum(axis=1) * active
         terminated = self.ends.reshape(shape).any(axis=1) & active
@@ -331,6 +390,8 @@ class Env(gymnasium.Env[Any, Any]):
         if kwargs.get("render_mode") is not None:
             # of this class, as stable-baselines3 asks for pictures first, and then does without
             raise TypeError("render_mode: None alone; fly the policy to watch it (quadsim view)")
+        if kwargs.get("num_envs", 1) != 1:
+            raise InputError(f"num_envs: {kwargs['num_envs']}; several: gymnasium.make_vec")
         kwargs |= {"num_envs": 1, "autoreset_mode": AutoresetMode.DISABLED}
         self._one = VectorEnv(task, **kwargs)
         self.action_space = self._one.single_action_space

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import numbers
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.base.compiled import Array
-from quadsim.base.errors import InputError
+from quadsim.base.errors import InputError, shown
 from quadsim.base.parameters import pack
-from quadsim.gym.tasks import Task
+from quadsim.gym.tasks import Task, told_by_task
 from quadsim.gym.view import View, matrices
 from quadsim.sim.scenario import Scenario
 from quadsim.vehicle.parameters import VehicleParams
@@ -19,6 +22,24 @@ from quadsim.world.air.atmosphere import air_density, air_pressure
 
 #: What a policy sees, and how many numbers: see docs/learning.md for each and its scale.
 OBSERVATIONS = {"truth": 24, "estimate": 33, "sensors": 18}
+
+
+#: Least and largest period of a step, s, of a policy that flies.
+PERIODS_S = (0.001, 1.0)
+#: Least and largest of each of :class:`Limits`.
+_BOUNDS = {"rate_radps": (0.01, 200.0), "tilt_rad": (0.01, math.pi), "speed_mps": (0.01, 200.0)}
+
+
+def checked_number(name: str, value: object, low: float, high: float) -> float:
+    """A number between two.
+
+    Raises:
+        InputError: it is none, or out of range.
+    """
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not number or not low <= float(value) <= high:  # type: ignore[arg-type]
+        raise InputError(f"{name}: {shown(value)}; allowed: {low:g} to {high:g}")
+    return float(value)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -29,11 +50,36 @@ class Limits:
         rate_radps: of body rates and of the yaw rate.
         tilt_rad: of roll and pitch.
         speed_mps: of a velocity along each axis.
+
+    Raises:
+        InputError: one is no number, or out of range.
     """
 
     rate_radps: float = 6.0
     tilt_rad: float = 0.6
     speed_mps: float = 5.0
+
+    def __post_init__(self) -> None:
+        """Refuse what is not in range."""
+        for name, (low, high) in _BOUNDS.items():
+            checked_number(f"limits: {name}", getattr(self, name), low, high)
+
+
+def limits_from(content: object) -> Limits:
+    """Limits by their names; None: the default ones.
+
+    Raises:
+        InputError: naming the key and what is allowed.
+    """
+    if isinstance(content, Limits):
+        return content
+    if not isinstance(content, Mapping | None):
+        raise InputError(f"limits: {shown(content)}; needed: quadsim.gym.Limits, or its values")
+    known = [each.name for each in fields(Limits)]
+    for key in content or {}:
+        if key not in known:
+            raise InputError(f"limits: unknown key {shown(key)}; allowed: {', '.join(known)}")
+    return Limits(**(content or {}))
 
 
 def action_limits(action: str, vehicle: VehicleParams, limits: Limits) -> tuple[Array, Array]:
@@ -80,7 +126,7 @@ class Observer:
     """
 
     def __init__(self, observation: str, task: Task, scenario: Scenario) -> None:
-        if observation not in OBSERVATIONS:
+        if not isinstance(observation, str) or observation not in OBSERVATIONS:
             raise InputError(f"observation: {observation!r}; allowed: {', '.join(OBSERVATIONS)}")
         self._observation, self._task = observation, task
         self._field_T = float(np.linalg.norm(scenario.environment.field_W_T()))
@@ -99,11 +145,9 @@ class Observer:
         """What each sees, (N, count)."""
         parts = [*getattr(self, f"_{self._observation}")(view), view.action]
         if self._task.features_count:
-            features, wanted = np.asarray(self._task.features(view)), self._task.features_count
-            if features.shape != (len(view.p_W), wanted):
-                raise InputError(
-                    f"features: of shape {features.shape}; needed: {(len(view.p_W), wanted)}"
-                )
+            features = told_by_task(
+                "features", self._task.features(view), view, self._task.features_count
+            )
             parts.append(features)
             if self._observation != "sensors":
                 q_WB = view.seen["true" if self._observation == "truth" else "estimate"]["q_WB"]

@@ -15,9 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.base.compiled import Array
-from quadsim.base.errors import InputError
+from quadsim.base.errors import InputError, shown
 from quadsim.base.extras import need
-from quadsim.gym.interface import Limits, Observer, action_limits
+from quadsim.gym.interface import (
+    PERIODS_S,
+    Observer,
+    action_limits,
+    checked_number,
+    limits_from,
+)
 from quadsim.gym.tasks import task_of
 from quadsim.gym.view import View, view_of_one
 from quadsim.sim.flight_view import Attitude, FlightView, Rates
@@ -42,7 +48,9 @@ def _onnx(path: Path) -> tuple[Network, str]:
     try:
         session = runtime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
     except Exception as error:  # of many classes, all its own
-        raise InputError(f"{path}: is no ONNX: {' '.join(str(error).split())[:200]}") from None
+        words = " ".join(str(error).split())
+        words = words if len(words) <= 400 else f"{words[:120]} ... {words[-280:]}"  # its reason
+        raise InputError(f"{path}: no ONNX that onnxruntime reads: {words}") from None
     name = session.get_inputs()[0].name
     told = session.get_modelmeta().custom_metadata_map.get(KEY, "")
     return lambda seen: np.ravel(session.run(None, {name: seen})[0]), told
@@ -64,6 +72,21 @@ def _torch(path: Path) -> tuple[Network, str]:
             return np.ravel(module(torch.from_numpy(seen)).numpy())
 
     return act, told[KEY]
+
+
+def _description(text: str, path: Path) -> dict[str, Any]:
+    """What a file says of its policy.
+
+    Raises:
+        InputError: it is no JSON of keys and values.
+    """
+    try:
+        told = json.loads(text or "{}")
+    except ValueError as error:
+        raise InputError(f"{path}: {KEY} in it is no JSON ({error})") from None
+    if not isinstance(told, dict):
+        raise InputError(f"{path}: {KEY} in it is {shown(told)}; needed: keys and values")
+    return told
 
 
 class Policy:
@@ -104,7 +127,7 @@ class Policy:
             "task": task, "observation": observation, "action": action, "period_s": period_s,
             "limits": limits,
         }  # fmt: skip
-        told = json.loads(text or "{}") | {k: v for k, v in given.items() if v is not None}
+        told = _description(text, path) | {k: v for k, v in given.items() if v is not None}
         lacking = [key for key in ("task", "observation", "action") if key not in told]
         if lacking:
             raise InputError(f"{path}: does not say its {', '.join(lacking)}; give it as arguments")
@@ -120,16 +143,23 @@ class Policy:
             raise InputError(f"its actions are {told['action']}; fly it as {role} (--{role})")
         if goal not in (None, "mission", "task"):
             raise InputError(f"{path}: goal: {goal!r}; allowed: mission, task")
-        self._action, self._period_s = told["action"], float(told.get("period_s", 0.02))
+        self._action = told["action"]
+        self._period_s = checked_number("period_s", told.get("period_s", 0.02), *PERIODS_S)
         self._observer = Observer(told["observation"], self.task, scenario)
         self._sensors = told["observation"] == "sensors"
-        bounds = Limits(**told.get("limits", {}))
+        bounds = limits_from(told.get("limits"))
         self._low, self._high = action_limits(self._action, scenario.vehicle, bounds)
         self._try_network(path)
         self._thrust_N_s2 = scenario.vehicle.thrust_coefficient_N_s2
         self._follows = self.task.follows if goal is None else goal == "mission"
         self._memory = np.zeros((1, self.task.memory))
-        self._memory[0, : len(memory)] = memory
+        try:
+            begun = np.asarray(memory, float)
+        except (TypeError, ValueError):
+            begun = np.full(1, np.nan)
+        if begun.ndim != 1 or len(begun) > self.task.memory or not np.isfinite(begun).all():
+            raise InputError(f"memory: {memory}; needed: at most {self.task.memory} finite numbers")
+        self._memory[0, : len(begun)] = begun
         self._seen: NDArray[np.record] = np.zeros(1, SEEN)
         self._goal_W: Array = np.zeros((1, 3))
         self._now: Array = np.zeros((1, len(self._low)))

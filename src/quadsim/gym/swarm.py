@@ -14,6 +14,12 @@ from quadsim.gym.envs import VectorEnv
 from quadsim.gym.tasks import Task
 
 
+class _Several(VectorEnv):
+    """Environments whose worlds may have several vehicles."""
+
+    _several = True
+
+
 class SwarmEnv(ParallelEnv[str, Any, Any]):
     """A task for each of several vehicles of one world: ``quad1``, ``quad2``, ...
 
@@ -31,7 +37,7 @@ class SwarmEnv(ParallelEnv[str, Any, Any]):
         self.metadata = {"render_modes": [], "name": "quadsim_swarm_v0"}
         self.render_mode = None
         kwargs |= {"num_envs": 1, "vehicles": vehicles, "autoreset_mode": AutoresetMode.DISABLED}
-        self._one = VectorEnv(task, **kwargs)
+        self._one = _Several(task, **kwargs)
         self.possible_agents = [f"quad{i + 1}" for i in range(vehicles)]
         self.agents: list[str] = []
         self.observation_spaces = dict.fromkeys(
@@ -61,13 +67,24 @@ class SwarmEnv(ParallelEnv[str, Any, Any]):
         Raises:
             InputError: an agent that flies is given none, or a bad one.
         """
+        if not self.agents:
+            raise InputError("step: nobody flies; reset the environment first")
+        if strangers := [who for who in actions if who not in self.possible_agents]:
+            raise InputError(
+                f"action: of {strangers[0]}; agents: {', '.join(self.possible_agents)}"
+            )
         width = self._one.single_action_space.shape
         found = np.full((len(self.possible_agents), *(width or ())), -1.0)
         for i, who in enumerate(self.possible_agents):
             if who in self.agents:
-                action = np.asarray(actions.get(who, []), float)
+                try:
+                    action = np.asarray(actions.get(who, []), float)
+                except (TypeError, ValueError):
+                    raise InputError(f"action: no array of numbers for {who}") from None
                 if action.shape != width:
                     raise InputError(f"action: of shape {action.shape} for {who}; needed: {width}")
+                if not (np.abs(action) <= 1.0).all():
+                    raise InputError(f"action: {action} for {who}; allowed: -1 to 1")
                 found[i] = action
         self._one.go_on()
         observation = self._one.step(found)[0]

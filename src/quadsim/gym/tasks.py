@@ -291,18 +291,71 @@ TASKS: dict[str, type[Task]] = {
 }
 
 
+def told_by_task(name: str, content: Any, view: View, width: int = 0) -> Array:
+    """What a task says of each vehicle, as (N,) numbers, or (N, width).
+
+    Args:
+        name: of its method.
+        content: what that gave; one number, or one row, is of all.
+        view: of the vehicles.
+        width: 0: a number of each.
+
+    Raises:
+        InputError: it has another shape, or is not finite for a vehicle whose motion is.
+    """
+    shape = (len(view.p_W), width) if width else (len(view.p_W),)
+    try:
+        found = np.asarray(content).astype(float, casting="same_kind")
+    except (TypeError, ValueError):
+        raise InputError(f"{name}: of the task: no array of numbers; needed: {shape}") from None
+    if found.shape not in (shape, shape[1:]):
+        raise InputError(f"{name}: of shape {found.shape}; needed: {shape}")
+    found = np.broadcast_to(found, shape)
+    wrong = ~np.isfinite(found.reshape(len(view.p_W), -1)).all(axis=1) & ~view.faulty
+    if wrong.any():
+        i = int(wrong.argmax())
+        raise InputError(f"{name}: {found[i]} of vehicle {i}; needed: finite numbers")
+    return found
+
+
+def _checked(task: Task) -> Task:
+    """A task whose attributes can be.
+
+    Raises:
+        InputError: naming the attribute.
+    """
+    for name in ("memory", "rays", "features_count", "vectors_count"):
+        count = getattr(task, name)
+        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= 10_000:
+            raise InputError(f"{name}: {count!r} of the task; allowed: 0 to 10000")
+    if 3 * task.vectors_count > task.features_count:
+        raise InputError(f"vectors_count: {task.vectors_count}, of {task.features_count} features")
+    if not task.features_count and type(task).features is not Task.features:
+        raise InputError("features_count: 0, but the task has features; say how many")
+    for name in ("episode_s", "reach_m", "lost_m"):
+        number = getattr(task, name)
+        if not isinstance(number, int | float) or not number > 0.0:
+            raise InputError(f"{name}: {number!r} of the task; allowed: > 0")
+    return task
+
+
 def task_of(task: str | Task | type[Task]) -> Task:
     """A task by its name, one's own by ``module:Class``, or the one that is given.
 
     Raises:
-        InputError: no such task.
+        InputError: no such task, or what it states of itself cannot be.
     """
     if isinstance(task, str) and ":" in task:
-        task = import_attribute(task, f"task {task}")
+        task, name = import_attribute(task, f"task {task}"), task
+        if not isinstance(task, Task | type):
+            raise InputError(f"task: {name} is no quadsim.gym.Task")
     if isinstance(task, Task):
-        return task
+        return _checked(task)
     if isinstance(task, type) and issubclass(task, Task):
-        return task()
+        try:
+            return _checked(task())
+        except TypeError as error:
+            raise InputError(f"task: {task.__name__}: {error}; give an object of it") from None
     if not isinstance(task, str) or task.lower() not in TASKS:
         raise InputError(f"task: {task!r}; allowed: {', '.join(TASKS)}, or a quadsim.gym.Task")
     return TASKS[task.lower()]()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,6 +136,30 @@ class Beginning:
         motions["q_WB"][:, 0] = 1.0
         motions["rotor_speed_radps"][:, :rotors] = hover_radps
         return cls(motions, np.zeros((len(normals), memory)), normals)
+
+    def check(self) -> None:
+        """Refuse a beginning that no vehicle can have; attitudes get their length of 1.
+
+        Raises:
+            InputError: naming the field.
+        """
+        motions: Any = self.motions
+        wanted = len(self.normals)
+        if getattr(motions, "dtype", None) != KINEMATICS or motions.shape != (wanted,):
+            raise InputError(
+                f"begin: motions are others; change their fields, of {wanted} vehicles"
+            )
+        for name in ("p_W", "v_W", "q_WB", "w_B", "rotor_speed_radps"):
+            if not np.isfinite(motions[name]).all():
+                raise InputError(f"begin: {name} is not finite")
+        length = np.linalg.norm(motions["q_WB"], axis=1, keepdims=True)
+        if not (length > 1e-6).all():
+            raise InputError("begin: q_WB is of length 0")
+        motions["q_WB"] = np.where(
+            np.abs(length - 1.0) > 1e-9, motions["q_WB"] / length, motions["q_WB"]
+        )
+        if self.memory.shape[0] != wanted or not np.isfinite(self.memory).all():
+            raise InputError(f"begin: memory of {self.memory.shape}; needed: finite, {wanted} rows")
 
     def normal(self, width: int = 1) -> Array:
         """(M, width) standard normal numbers that nothing else uses."""

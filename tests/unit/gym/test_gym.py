@@ -226,6 +226,38 @@ def test_a_motion_that_is_not_finite_ends_its_episode_and_harms_nobody():
         ({"changes": {"vehicle.weight": 1.0}}, "weight"),
         ({"render_mode": "human"}, "render_mode"),
         ({"units": 0}, "units: 0"),
+        ({"units": 2.5}, "units: 2.5"),
+        ({"period_s": float("nan")}, "period_s: nan; allowed"),
+        ({"period_s": "fast"}, "period_s: 'fast'; allowed"),
+        ({"limits": {"rate_radps": -1.0}}, "limits: rate_radps: -1.0; allowed: 0.01 to 200"),
+        ({"limits": {"tilt_rad": float("nan")}}, "limits: tilt_rad: nan"),
+        ({"limits": {"rate": 1.0}}, "limits: unknown key 'rate'; allowed: rate_radps"),
+        ({"limits": 3}, "limits: 3; needed"),
+        ({"estimate_sigma": 0.3}, "estimate_sigma: 0.3; needed: 4"),
+        ({"autoreset_mode": "never"}, "autoreset_mode: 'never'; allowed: NextStep"),
+        ({"vehicles": 3}, "vehicles: 3; several in a world: quadsim.gym.SwarmEnv"),
+        ({"changes": [1]}, "changes: [1]; needed: keys and values"),
+        ({"changes": {"start.z_m": 9.0}}, "start.z_m: no episode looks at it; the task decides it"),
+        ({"randomise": {"duration_s": {"range": [1, 9]}}}, "the task's episode_s decides it"),
+        (
+            {"randomise": {"vehicle": {"choices": ["x500", "hexacopter"]}}},
+            "randomise: vehicles of 4 and 6 rotors",
+        ),
+        (
+            {
+                "randomise": {"sensors.imu.rate_hz": {"choices": [500.0, 250.0]}},
+                "units": 8,
+                "period_s": 0.006,
+            },
+            "period_s: 0.006; allowed: a multiple of the IMU's 0.004 s",
+        ),
+        ({"task": type("Own", (Task,), {"memory": 1.5})}, "memory: 1.5 of the task"),
+        ({"task": type("Own", (Task,), {"episode_s": float("nan")})}, "episode_s: nan"),
+        ({"task": type("Own", (Task,), {"vectors_count": 1})}, "vectors_count: 1, of 0 features"),
+        (
+            {"task": type("Own", (Task,), {"features": lambda self, view: view.p_W})},
+            "features_count: 0, but the task has features",
+        ),
     ],
 )
 def test_what_cannot_be_made_is_refused_in_a_line(arguments, words):
@@ -253,6 +285,61 @@ def test_a_bad_action_is_refused_in_a_line_and_moves_nothing(action, words):
         env.step(action)
     assert words in str(caught.value)
     assert env.worlds.seen["time_s"].max() == 0.0
+
+
+@pytest.mark.parametrize(
+    ("methods", "words"),
+    [
+        ({"reward": lambda s, view: np.full(len(view.p_W), np.nan)}, "reward: nan of vehicle 0"),
+        ({"reward": lambda s, view: view.p_W}, "reward: of shape (2, 3); needed: (2,)"),
+        ({"reward": lambda s, view: None}, "reward: of the task: no array of numbers"),
+        ({"terminated": lambda s, view: view.up[:, None]}, "terminated: of shape (2, 1)"),
+        ({"terminated": lambda s, view: np.nan * view.up}, "terminated: nan of vehicle 0"),
+        ({"goal": lambda s, view: view.p_W[:, :2]}, "goal: of shape (2, 2); needed: (2, 3)"),
+        ({"goal": lambda s, view: np.nan * view.p_W}, "goal: [nan nan nan] of vehicle 0"),
+        (
+            {"features": lambda s, view: np.nan * view.p_W, "features_count": 3},
+            "features: [nan nan nan] of vehicle 0",
+        ),
+        ({"begin": lambda s, start: start.motions["p_W"].fill(np.nan)}, "begin: p_W is not finite"),
+        ({"begin": lambda s, start: start.motions["q_WB"].fill(0.0)}, "begin: q_WB is of length 0"),
+        (
+            {"begin": lambda s, start: setattr(start, "motions", None)},
+            "begin: motions are others",
+        ),
+    ],
+)
+def test_what_a_task_says_wrongly_is_refused_in_a_line(methods, words):
+    env = VectorEnv(type("Own", (Task,), methods), 2, **QUICK)
+    with pytest.raises(InputError) as caught:  # noqa: PT012
+        env.reset(seed=1)
+        env.step(np.zeros((2, 4)))
+    assert words in str(caught.value)
+
+
+def test_a_first_reset_begins_all():
+    """Worlds that had never begun were advanced for ever."""
+    env = VectorEnv("hover", 2, **QUICK)
+    with pytest.raises(InputError, match="the first reset begins all"):
+        env.reset(seed=1, options={"reset_mask": np.array([True, False])})
+
+
+def test_a_seed_of_numpy_is_one():
+    env = VectorEnv("hover", 2, **QUICK)
+    wanted = env.reset(seed=7)[0]
+    np.testing.assert_array_equal(env.reset(seed=np.int64(7))[0], wanted)
+    np.testing.assert_array_equal(env.reset(seed=np.array([7, 8]))[0], wanted)
+    with pytest.raises(InputError, match=r"seed: 3\.0"):
+        env.reset(seed=3.0)
+
+
+def test_an_action_of_1_is_that_of_the_vehicle_that_nothing_was_drawn_of():
+    """A policy flies with the limits of the vehicle as its file has it."""
+    vary = {"vehicle.mass_kg": {"range": [1.0, 1.3]}}
+    drawn = VectorEnv("hover", 2, randomise=vary, **QUICK)
+    plain = VectorEnv("hover", 2, **QUICK)
+    np.testing.assert_array_equal(drawn._high, plain._high)
+    np.testing.assert_array_equal(drawn._low, plain._low)
 
 
 def test_episodes_differ_by_what_is_randomised():
@@ -295,8 +382,14 @@ def test_a_swarm_passes_the_test_of_pettingzoo():
     env = SwarmEnv("reach", vehicles=3, **QUICK)
     parallel.parallel_api_test(env, num_cycles=120)
     env.reset(seed=1)
-    with pytest.raises(InputError, match="for quad2; needed"):
-        env.step({"quad1": np.zeros(4)})
+    hold = dict.fromkeys(env.agents, np.zeros(4))
+    for action, words in (
+        ({"quad1": np.zeros(4)}, "for quad2; needed"),
+        (hold | {"quad3": np.full(4, np.nan)}, r"\[nan nan nan nan\] for quad3; allowed"),
+        (hold | {"quad9": np.zeros(4)}, "action: of quad9; agents: quad1"),
+    ):
+        with pytest.raises(InputError, match=words):
+            env.step(action)
 
 
 def test_vehicles_of_a_swarm_feel_each_other():

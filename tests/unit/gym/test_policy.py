@@ -245,7 +245,7 @@ def test_numbers_that_are_not_finite_land_the_vehicle(tmp_path):
     ("arguments", "words"),
     [
         ({"part": "none.onnx"}, "controller none.onnx: none.onnx: there is no such file"),
-        ({"part": "text.onnx"}, "text.onnx: is no ONNX"),
+        ({"part": "text.onnx"}, "text.onnx: no ONNX that onnxruntime reads"),
         ({"part": "mute.onnx"}, "does not say its task, observation, action"),
         ({"part": "mute.onnx", "task": "hover", "observation": "truth"}, "its action"),
         ({"part": "told.onnx", "action": "sticks"}, "action: 'sticks'; allowed: rotor_speeds"),
@@ -253,6 +253,12 @@ def test_numbers_that_are_not_finite_land_the_vehicle(tmp_path):
         ({"part": "told.onnx", "task": "hovr"}, "task: 'hovr'; allowed: hover"),
         ({"part": "told.onnx", "task": "forest"}, "sees ranges"),
         ({"part": "told.onnx", "goal": "home"}, "goal: 'home'; allowed: mission, task"),
+        ({"part": "told.onnx", "period_s": 0}, "period_s: 0; allowed: 0.001 to 1"),
+        ({"part": "told.onnx", "period_s": float("nan")}, "period_s: nan; allowed"),
+        ({"part": "told.onnx", "limits": {"rate_radps": -6}}, "limits: rate_radps: -6; allowed"),
+        ({"part": "told.onnx", "limits": {"rate": 6}}, "limits: unknown key 'rate'; allowed"),
+        ({"part": "told.onnx", "memory": [1.0]}, "memory: [1.0]; needed: at most 0"),
+        ({"part": "listed.onnx"}, "quadsim in it is [1]; needed: keys and values"),
     ],
 )
 def test_what_is_no_policy_is_refused_in_a_line(tmp_path, monkeypatch, arguments, words):
@@ -261,6 +267,7 @@ def test_what_is_no_policy_is_refused_in_a_line(tmp_path, monkeypatch, arguments
     told = {"task": "hover", "observation": "truth", "action": "attitude"}
     write_linear(tmp_path / "mute.onnx", gains, bias, {})
     write_linear(tmp_path / "told.onnx", gains, bias, told)
+    write_linear(tmp_path / "listed.onnx", gains, bias, [1])
     (tmp_path / "text.onnx").write_text("hover")
     with pytest.raises(InputError) as caught:
         Simulation("hover", parts={"controller": arguments})
