@@ -22,7 +22,6 @@ from numba.np import ufunc_db
 from numpy.typing import NDArray
 
 from quadsim.base import scratch
-from quadsim.base.compiled import Array
 from quadsim.base.errors import InputError
 from quadsim.base.extras import need
 from quadsim.sim.worlds import SEEN, Worlds, begin_vehicle, draw_beginning, step_world
@@ -150,7 +149,6 @@ class CudaWorlds(Worlds):
         for words, records in zip(self._content, (self.states, *self._flight.devices), strict=True):
             twin = self._twin(records).view(np.uint64)
             self._twins[id(words)] = twin if twin.ndim == 2 else twin.reshape(len(words), -1)
-        self._actions: Array = np.zeros((0, 0))
 
     def _twin(self, array: Any) -> Any:
         """The array in the GPU's memory that belongs to one here, copied when it is first met."""
@@ -182,13 +180,6 @@ class CudaWorlds(Worlds):
         if not _simulated():
             for array in back:
                 self._twin(array).copy_to_host(array)
-
-    def step(self, actions: Array, active: NDArray[np.bool_]) -> None:
-        """Advance worlds by one step, as :meth:`Worlds.step`."""
-        if self._actions.shape != actions.shape:
-            self._actions = np.zeros(actions.shape)
-        self._actions[:] = actions
-        super().step(self._actions, active)
 
     def column(self, *names: str) -> Any:
         """A field of ``seen`` in the GPU's memory, such as ``("true", "p_W")``: (N, numbers).

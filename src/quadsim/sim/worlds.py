@@ -6,17 +6,20 @@ vehicles whose devices were switched on beforehand, and threads share them.
 
 from __future__ import annotations
 
+import contextlib
 import math
+import mmap
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.base.compiled import Array, Record, Records, kernel, threaded
+from quadsim.base.crew import Crew, end_part, goes_on, next_part, seen
+from quadsim.base.crew import Words as JobWords
 from quadsim.base.elementary import cos, sin
 from quadsim.base.errors import InputError
 from quadsim.base.normals import fill_normals
@@ -60,8 +63,8 @@ DRAWN = 24
 OLDEST_S = 10.0
 #: Fields whose content counts only up to their counters; they are never copied.
 _RINGS = ("snapshots", "innovations", "events", "samples", "arrival_ns")
-#: Worlds that a thread takes at once: at least so many, and so many parts for each thread.
-SHARE, PARTS = 16, 8
+#: Worlds that a thread takes at once, and from which on threads share them.
+SHARE, SHARED_FROM = 4, 5
 
 
 class Seen(Record):
@@ -252,17 +255,27 @@ def step_world(
 
 
 @threaded
-def step_worlds(given: Any, active: NDArray[np.bool_], first: int, last: int) -> None:
-    """Advance the active of some worlds by a step, the last one left out.
+def step_worlds(given: Any, active: NDArray[np.bool_], words: JobWords, seat: int) -> bool:
+    """Advance the active worlds by a step: the work of a :class:`~quadsim.base.crew.Crew`.
 
     Args:
         given: what :func:`step_world` takes before the world.
         active: (worlds,) which are advanced.
-        first, last: the worlds.
+        words, seat: of the crew; a part has SHARE worlds.
     """
-    for world in range(first, last):
-        if active[world]:
-            step_world(*given, world)  # type: ignore[call-arg]
+    more = True
+    while more:
+        job, part = seen(words, seat), next_part(words, seat)
+        while part >= 0:
+            for world in range(SHARE * part, min(SHARE * part + SHARE, active.size)):
+                if active[world]:
+                    step_world(*given, world)  # type: ignore[call-arg]
+            end_part(words)
+            part = next_part(words, seat)
+        more = goes_on(words, seat, job)
+        if seat == 0:
+            break
+    return more
 
 
 @kernel
@@ -352,6 +365,19 @@ def draw_beginnings(given: Any, which: NDArray[np.int64]) -> None:
     """Begin the episodes of (M,) vehicles; ``given`` as of :func:`begin_worlds`."""
     for m in range(which.size):
         draw_beginning(*given, which[m])  # type: ignore[call-arg]
+
+
+def sparse_zeros(count: int, dtype: Any) -> NDArray[np.record]:
+    """Zeros, of which only pages of 4 kB that are touched take memory.
+
+    numpy asks for pages of 2 MB, as large as a world's state, of which an episode of a second uses
+    a fifth.
+    """
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    room = mmap.mmap(-1, count * dtype.itemsize, flags=flags)
+    with contextlib.suppress(AttributeError, OSError):  # a system without large pages
+        room.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(room, dtype)
 
 
 def _copied(
@@ -490,7 +516,7 @@ class Worlds:
         self._kind, self._period_ns, self.reach_m = ACTIONS.index(action), period_ns, reach_m
         if self._kind <= THRUSTS:
             units.setups["outside"] = MOTORS_OUTSIDE
-        self.states: NDArray[np.record] = np.zeros(total, STATE)
+        self.states = sparse_zeros(total, STATE)
         devices, samples = (
             tuple(np.zeros((total, each.shape[1], *of), each.dtype) for each in kinds.values())
             for kinds, of in ((units.devices, ()), (units.samples, (0,)))
@@ -518,21 +544,22 @@ class Worlds:
         self._whose = np.zeros(total, np.int64)
         self._numbers = np.zeros((total, DRAWN + KNOWN_WHITE))
         self._motions: NDArray[np.record] = np.zeros(total, KINEMATICS)
-        threads = threads or processors
-        self._pool = ThreadPoolExecutor(threads) if threads > 1 and count > SHARE else None
-        self._bounds = [*range(0, count, max(SHARE, count // (PARTS * threads))), count]
+        self._threads = (threads or processors) if count >= SHARED_FROM else 1
+        self._actions: Array = np.zeros((0, 0))
+        self._active: NDArray[np.bool_] = np.zeros(count, bool)
+        self._crew: Crew | None = None
 
     def _launch(self, name: str, given: Any, which: Any) -> None:
-        """Run the kernel of ``draw`` or ``begin`` for some vehicles, or of ``step`` for worlds."""
+        """Run the kernel of ``draw`` or ``begin`` for some vehicles, or of ``step`` for worlds.
+
+        Of ``step`` these are the same arrays each time.
+        """
         if name != "step":
             (draw_beginnings if name == "draw" else begin_worlds)(given, which)
-        elif self._pool is None:
-            step_worlds(given, which, 0, self.count)
-        else:
-            parts = pairwise(self._bounds)
-            waits = [self._pool.submit(step_worlds, given, which, *part) for part in parts]
-            for wait in waits:
-                wait.result()
+            return
+        if self._crew is None:
+            self._crew = Crew(self._threads, partial(step_worlds, given, which))
+        self._crew.do(-(-self.count // SHARE), 0, large=True)
 
     def draw(self, which: NDArray[np.int64]) -> Array:
         """Go over to the next episode of vehicles; its first normal numbers, (M, DRAWN)."""
@@ -578,11 +605,14 @@ class Worlds:
             actions: (N, 4 or rotors) in their units.
             active: (worlds,) which.
         """
+        if self._actions.shape != actions.shape:
+            self._actions, self._crew = np.zeros(actions.shape), None
+        self._actions[:], self._active[:] = actions, active
         given = (
-            self._flight, self._noise, self._words, self._every_ns, self._kind, actions,
+            self._flight, self._noise, self._words, self._every_ns, self._kind, self._actions,
             self.seen, self.rays, self.reach_m, self._period_ns, self.size,
         )  # fmt: skip
-        self._launch("step", given, active)
+        self._launch("step", given, self._active)
 
     def fault(self, i: int) -> str:
         """Why the motion of vehicle ``i`` cannot go on, or how it crashed; empty: neither."""
@@ -594,5 +624,4 @@ class Worlds:
 
     def close(self) -> None:
         """End the threads."""
-        if self._pool is not None:
-            self._pool.shutdown()
+        self._crew = None

@@ -375,6 +375,14 @@ def test_ten_thousand_resets_hold_no_memory():
     assert use() - before < 2e6
 
 
+def test_a_first_reset_touches_a_part_of_the_memory():
+    """Worlds of 2.3 MB each, of which half a second of measurements is the most, come to use it."""
+    env = VectorEnv("hover", 100, **QUICK)
+    before, size = psutil.Process().memory_info().rss, env.worlds.states.nbytes
+    env.reset(seed=1)
+    assert psutil.Process().memory_info().rss - before < 0.4 * size
+
+
 def test_a_swarm_passes_the_test_of_pettingzoo():
     parallel = pytest.importorskip("pettingzoo.test")
     from quadsim.gym import SwarmEnv
