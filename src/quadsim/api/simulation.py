@@ -43,6 +43,45 @@ class Controller(Protocol):
         ...
 
 
+#: Keys of a start that say by what an estimate is drawn.
+_DRAWN_BY = ("position_sigma_m", "velocity_sigma_mps", "tilt_sigma_deg", "yaw_sigma_deg")
+#: Keys of a start that say the same.
+_SAME = {"p_W": ("x_m", "y_m", "z_m"), "q_WB": ("roll_deg", "pitch_deg", "yaw_deg")}
+
+
+def _numbers(name: str, value: ArrayLike, count: int = 0) -> list[float]:
+    """Numbers as a list, so many if not 0.
+
+    Raises:
+        InputError: they are none, or another many.
+    """
+    try:
+        found = np.asarray(value, float)
+    except (TypeError, ValueError):
+        raise InputError(f"{name}: {value!r}; needed: numbers") from None
+    if found.ndim != 1 or (count and found.size != count):
+        raise InputError(f"{name}: {value!r}; needed: {count or 'a row of'} numbers")
+    return [float(each) for each in found]
+
+
+def _start_keys(start: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys of a start, of which none says what another one says.
+
+    Raises:
+        InputError: they are none, or two contradict.
+    """
+    if not isinstance(start, Mapping):
+        raise InputError(f"start: {start!r}; needed: keys and values")
+    for short, keys in _SAME.items():
+        for key in keys:
+            if short in start and key in start:
+                raise InputError(f"start: {key} and {short} say the same; give one")
+    for key, value in start.items():
+        if key == "rotor_speed_radps":
+            _numbers(f"start: {key}", value)
+    return dict(start)
+
+
 class Simulation(FlightView):
     """One vehicle with its sensors, estimator and autopilot, without ROS.
 
@@ -112,7 +151,7 @@ class Simulation(FlightView):
             fly_on=fly_on,
             **{name: None if file is None else fspath(file) for name, file in files.items()},
         )
-        self._start = dict(start or {})
+        self._start = _start_keys({} if start is None else start)
         self.scenario = self._loaded(seed)
         if self.scenario.file.vehicles > 1:
             raise InputError(
@@ -144,8 +183,14 @@ class Simulation(FlightView):
             state = {name: getattr(state, name) for name in ("p_W", "v_W", "q_WB", "w_B")}
         keys: dict[str, Any] = {} if estimate is None else {"estimate": estimate}
         if isinstance(estimate, Mapping):
+            for key in estimate:
+                if key not in _DRAWN_BY:
+                    raise InputError(
+                        f"estimate: unknown key {key!r}; allowed: {', '.join(_DRAWN_BY)}"
+                    )
             keys = {"estimate": "drawn", **estimate}
-        previous, self._start = self._start, {**(self._start if state is None else state), **keys}
+        begin = self._start if state is None else _start_keys(state)
+        previous, self._start = self._start, {**begin, **keys}
         if seed is not None or state is not None or keys:
             try:
                 self.scenario = self._loaded(self.scenario.file.seed if seed is None else seed)
@@ -175,14 +220,18 @@ class Simulation(FlightView):
         Raises:
             InputError: it is of another simulation.
         """
-        if snapshot.of["_load"] is not self._load:
+        if getattr(snapshot, "of", {}).get("_load") is not self._load:
             raise InputError("restore: the snapshot is of another simulation")
         snapshot.restore()
         self._loop, self._vehicles = snapshot.loop, snapshot.vehicles
         vars(self).update(snapshot.of)
 
-    def _loaded(self, seed: int | None) -> Scenario:
+    def _loaded(self, seed: Any) -> Scenario:
         """The scenario with the own parts."""
+        if isinstance(seed, np.integer):
+            seed = int(seed)
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+            raise InputError(f"seed: {seed!r} is not a whole number")
         scenario: Scenario = self._load(seed=seed)
         given = {part.kind for part in self._own}
         others = tuple(part for part in scenario.parts if part.kind not in given)
@@ -211,10 +260,13 @@ class Simulation(FlightView):
 
         Raises:
             FlightError: the motion is no longer finite; with time, state and likely cause.
+            InputError: no such number of steps.
             PartError: an own part failed. The built-in parts have taken over, and further steps
                 show how they land the vehicle.
         """
-        until_ns = self._now_ns + count * self._period_ns
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
+            raise InputError(f"step: {count!r}; needed: a whole number of steps, >= 0")
+        until_ns = self._now_ns + int(count) * self._period_ns
         while self._now_ns < until_ns and not (self._at_tick and self.done):
             self._advance(until_ns)
             self._tell_failure()
@@ -261,6 +313,8 @@ class Simulation(FlightView):
             FlightError: as of :meth:`step`.
             PartError: an own part failed, and the flight was landed.
         """
+        if until is not None and not callable(until):
+            raise InputError(f"run: until: {until!r}; needed: a function of the simulation")
         while not (self._at_tick and self.done):
             self._advance(self._until_ns if not self._at_tick else self._now_ns + 10**9)
             if until is not None and self._at_tick and until(self):
@@ -282,6 +336,8 @@ class Simulation(FlightView):
         Args:
             since_s: time from which on, s.
         """
+        if not math.isfinite(since_s):
+            raise InputError(f"log: since_s: {since_s!r}; needed: seconds")
         return self._loop.log(0.0, max(0, round(since_s * 1e9)))
 
     # ---- what goes wrong -----------------------------------------------------------------------
@@ -299,7 +355,10 @@ class Simulation(FlightView):
             torque_B_Nm: (3,) about the body's axes, N m.
             duration_s: how long.
         """
-        force, torque = (tuple(np.asarray(v, float).tolist()) for v in (force_W_N, torque_B_Nm))
+        force, torque = (
+            tuple(_numbers(name, value))
+            for name, value in (("force_W_N", force_W_N), ("torque_B_Nm", torque_B_Nm))
+        )
         now = {"at_s": self.time_s, "duration_s": duration_s}
         self._loop.disturb(
             from_mapping(Push, now | {"force_W_N": force, "torque_B_Nm": torque}, "push")
@@ -322,7 +381,7 @@ class Simulation(FlightView):
             wind_W_mps: (3,) velocity of the air, east, north and up, m/s.
             rise_s: how long the change takes.
         """
-        wind = np.asarray(wind_W_mps, float).tolist()
+        wind = _numbers("wind_W_mps", wind_W_mps)
         keys = {"at_s": self.time_s, "wind_W_mps": wind, "rise_s": rise_s}
         self._loop.disturb(from_mapping(WindChange, keys, "set_wind"))
 
@@ -346,7 +405,7 @@ class Simulation(FlightView):
         """
         keys = {
             "fault": fault, "at_s": self.time_s, "duration_s": duration_s,
-            "value": np.atleast_1d(np.asarray(value, float)).tolist(), "channel": channel,
+            "value": _numbers("value", np.atleast_1d(value)), "channel": channel,
         }  # fmt: skip
         self._loop.fail_sensor(sensor, from_mapping(FaultParams, keys, "fail_sensor"))
 
@@ -356,6 +415,8 @@ class Simulation(FlightView):
         Args:
             changes: dotted keys of an autopilot file: ``{"position.position_gain_xy": 1.5}``.
         """
+        if not isinstance(changes, Mapping):
+            raise InputError(f"set_gains: {changes!r}; needed: keys and values")
         params = unflatten(
             AutopilotParams, flatten(self.scenario.autopilot) | dict(changes), "set_gains"
         )
@@ -377,12 +438,12 @@ class Simulation(FlightView):
 
     def go_to(self, p_W: ArrayLike, yaw_rad: float = 0.0) -> None:
         """Fly to a place, in m, and hover there."""
-        x, y, z = np.asarray(p_W, float).tolist()
+        x, y, z = _numbers("p_W", p_W, 3)
         self._obey("go_to", self._loop.manager.command_pose((x, y, z), yaw_rad))
 
     def fly_velocity(self, v_W: ArrayLike, yaw_rate_radps: float = 0.0) -> None:
         """Fly a velocity, in m/s, until the next command, or until none comes for a while."""
-        x, y, z = np.asarray(v_W, float).tolist()
+        x, y, z = _numbers("v_W", v_W, 3)
         self._obey("fly_velocity", self._loop.manager.command_velocity((x, y, z), yaw_rate_radps))
 
     def land(self) -> None:

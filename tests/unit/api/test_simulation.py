@@ -238,3 +238,42 @@ def test_the_end_of_a_log_is_that_of_the_whole():
     np.testing.assert_array_equal(end.truth.p_W, whole.truth.p_W[-len(end.truth) :])
     np.testing.assert_array_equal(end.reference.p_W, whole.reference.p_W[-len(end.reference) :])
     assert end.gnss.stamp_ns[0] >= 6_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda s: s.step(-1), "step: -1; needed: a whole number"),
+        (lambda s: s.step(1.5), "step: 1.5; needed"),
+        (lambda s: s.reset(seed=1.5), "seed: 1.5 is not a whole number"),
+        (lambda s: s.reset(state=5), "start: 5; needed: keys and values"),
+        (lambda s: s.reset(state={"p_W": [0, 0, 5], "z_m": 9}), "z_m and p_W say the same"),
+        (
+            lambda s: s.reset(state={"z_m": 5, "rotor_speed_radps": 500}),
+            "start: rotor_speed_radps: 500; needed",
+        ),
+        (
+            lambda s: s.reset(state={"z_m": 5.0}, estimate={"p_W": [0, 0, 4]}),
+            "estimate: unknown key 'p_W'; allowed: position_sigma_m",
+        ),
+        (lambda s: s.restore(None), "restore: the snapshot is of another simulation"),
+        (lambda s: s.set_wind("strong"), "wind_W_mps: 'strong'; needed: numbers"),
+        (lambda s: s.set_gains(3), "set_gains: 3; needed: keys and values"),
+        (lambda s: s.go_to((1, 2)), r"p_W: (1, 2); needed: 3 numbers"),
+        (lambda s: s.push(3), "force_W_N: 3; needed"),
+        (lambda s: s.log(float("nan")), "log: since_s: nan"),
+        (lambda s: s.run(until=3), "run: until: 3; needed: a function"),
+    ],
+)
+def test_a_wrong_argument_is_refused_in_a_line_and_moves_nothing(call, words):
+    simulation = quadsim.Simulation("hover", start_mission=False, duration_s=20.0)
+    simulation.step(3)
+    with pytest.raises(quadsim.InputError) as caught:
+        call(simulation)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert simulation.time_s == pytest.approx(0.006)
+
+
+def test_a_seed_of_numpy_is_one():
+    assert quadsim.Simulation("hover", seed=np.int64(4)).scenario.file.seed == 4
