@@ -20,6 +20,7 @@ from quadsim.analysis.replay_log import (
     inside_of_smoothed,
     read_truth,
     refusals,
+    repeats_truth,
     truth_topic,
 )
 from quadsim.bag.confusions import MendedBag, confusions_of, mend_words
@@ -37,7 +38,7 @@ from quadsim.base.parameters import flatten, load, read_yaml, unflatten
 from quadsim.estimation import make_estimator
 from quadsim.estimation.assumptions import assumed, differing_keys
 from quadsim.estimation.eskf.measurement_buffer import IMU
-from quadsim.estimation.eskf.parameters import EstimatorParams
+from quadsim.estimation.eskf.parameters import AlignParams, EstimatorParams
 from quadsim.estimation.interface import ErrorStateEkf, Estimator, late_words
 from quadsim.estimation.messages import Messages
 from quadsim.estimation.own import OwnEstimator
@@ -55,6 +56,8 @@ STARTED_BY = ("gps/fix", "imu/mag", "imu/static_pressure")
 #: Key of ``second`` to the topic of the second of a kind.
 SECOND = {"imu": "imu_1/data_raw", "gnss": "gps_1/fix", "rangefinder": "range_1/down"}
 NEEDED_TO_START = ("gnss_position", "magnetic_field", "pressure")
+#: What an estimator can be told to do without.
+_MISSING = {"magnetic_field": "the field", "gnss_position": "a fix"}
 #: What helps against a reason to refuse.
 HELP = {
     "bad_variance": "a driver file with covariance: ignored leaves its covariances out",
@@ -279,6 +282,7 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
         log = reader.finish(datum)
         if judge is not None:
             _judge_by(log, bag, settings.namespace, judge)
+        log.notes += _judged_by_input(log, bag, settings.namespace, judge)
         log.arrivals = heard.arrivals(settings.namespace)
         inputs = {name: topic(settings.namespace, name) for name in STARTED_BY}
         absent = [name for name, full in inputs.items() if not bag.counts.get(full)]
@@ -305,11 +309,13 @@ def replay(path: Path, settings: Settings, progress: Progress | None = None) -> 
     if absent and len(started) < len(found):
         log.notes.append(f"no message on {', '.join(absent)}")
     counts = {name: run.estimator.counts for name, run in runs.items()}
-    log.notes += [_never_started(name, counts[name]) for name in found if name not in started]
+    log.notes += [
+        _never_started(name, counts[name], params.start) for name in found if name not in started
+    ]
     return Replay(log, counts, span_ns, time.perf_counter() - begin_s)
 
 
-def _never_started(name: str, counts: dict[str, int]) -> str:
+def _never_started(name: str, counts: dict[str, int], start: AlignParams) -> str:
     """That an estimator did not start, why its measurements were refused, and what helps."""
     parts, helps = [], []
     for key, received in counts.items():
@@ -321,13 +327,17 @@ def _never_started(name: str, counts: dict[str, int]) -> str:
             why = ", ".join(f"{number} {word}" for word, number in refused.items())
             parts.append(f"{kind} refused {why.replace('_', ' ')} of {received}")
             helps += [HELP[word] for word in refused if word in HELP]
-            if kind == "magnetic_field":
+            if kind == "magnetic_field" and start.require_heading:
                 helps.append("or --set start.require_heading=false does without the field")
     absent = [kind for kind in NEEDED_TO_START if not counts.get(f"{kind}_received")]
     if counts.get("external_position_received") or not counts.get("imu_received"):
         absent = []
-    if "magnetic_field" in absent:
-        helps.append("--set start.require_heading=false does without the field")
+    for kind, word, needed in (
+        ("magnetic_field", "heading", start.require_heading),
+        ("gnss_position", "gnss", start.require_gnss),
+    ):
+        if kind in absent and needed:
+            helps.append(f"--set start.require_{word}=false does without {_MISSING[kind]}")
     parts += [f"no {kind}" for kind in absent]
     end = "".join(f"; {words}" for words in dict.fromkeys(helps))
     return f"{name}: never started" + (f": {', '.join(parts)}{end}" if parts else "")
@@ -396,8 +406,20 @@ def _judge_by(log: FlightLog, bag: Bag, namespace: str, full: str) -> None:
     unscored = f"no {topic(namespace, TRUTH)}: nothing is scored"
     log.notes = [note for note in log.notes if note != unscored]
     log.truth = read_truth(bag, full, log.notes)
-    if full in {topic(namespace, name) for name in SENSORS}:
-        log.notes.append(f"{full} judges the estimates, which are also given it")
+
+
+def _judged_by_input(log: FlightLog, bag: Bag, namespace: str, judge: str | None) -> list[str]:
+    """That the truth is what the estimators were given, which makes every error small."""
+    notes = []
+    for full in (topic(namespace, name) for name in SENSORS):
+        if full == judge:
+            notes.append(f"{full} judges the estimates, which are also given it")
+        elif bag.counts.get(full) and repeats_truth(bag, full, log.truth):
+            notes.append(
+                f"the truth is {full} again, which the estimates are given: the errors say how"
+                " close they follow it, not how far they are off"
+            )
+    return notes
 
 
 def _run(bag: Bag, namespace: str, runs: list[_Run], progress: Progress | None) -> tuple[int, int]:

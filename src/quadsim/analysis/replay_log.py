@@ -223,6 +223,24 @@ def read_truth(bag: Bag, full: str, notes: list[str]) -> Track:
     return Track(stamp_ns[good], p_W[good], unknown, q_WB, unknown)
 
 
+def repeats_truth(bag: Bag, full: str, truth: Track) -> bool:
+    """Whether the poses on a topic, its first messages, are those of the truth.
+
+    They are where nine of ten have the position of the truth of their stamp, to the last bit.
+    """
+    if bag.types[full] not in TYPES or not len(truth.stamp_ns):
+        return False
+    batch = next(iter(bag.batches([full])), None)
+    block = (
+        None if batch is None else decoded(partial(decode, bag.types[full]), batch.payloads).good
+    )
+    if block is None:
+        return False
+    at = np.searchsorted(truth.stamp_ns, block.stamp_ns).clip(max=len(truth.stamp_ns) - 1)
+    same = (truth.stamp_ns[at] == block.stamp_ns) & (truth.p_W[at] == block["p"]).all(axis=1)
+    return len(same) >= 10 and bool(np.mean(same) > 0.9)
+
+
 class FilterStates:
     """Innovations and biases of an estimator."""
 

@@ -13,7 +13,7 @@ from rosbags.typesys import Stores, get_typestore
 from scipy.spatial.transform import Rotation
 
 from quadsim.analysis import metrics
-from quadsim.analysis.replay import Settings, estimator_params, replay
+from quadsim.analysis.replay import Settings, changed, estimator_params, replay
 from quadsim.analysis.replay_log import Overheard
 from quadsim.bag.reading import Bag, BagMessage
 from quadsim.bag.storage import batched
@@ -313,6 +313,41 @@ def test_poses_of_motion_capture_are_a_truth(circle_rows, write_rows, kind):
     assert found.yaw_rmse_rad == expected.yaw_rmse_rad
     assert found.velocity_rmse_mps is None
     assert all(note.startswith("assumed: ") for note in told.notes)
+
+
+@pytest.mark.parametrize("off_m", [0.0, 1e-4])
+def test_a_truth_that_the_estimates_are_given_is_said(circle_rows, write_rows, off_m):
+    """The errors of a Crazyflie's log were half a millimetre: it is given motion capture."""
+    rows = first(circle_rows, 4.0)
+    for item in tuple(rows):
+        if item.topic == TRUTH:
+            odometry = content_of(item)
+            odometry.pose.pose.position.x += off_m
+            content = TYPES.types["geometry_msgs/msg/PoseStamped"](
+                header=odometry.header, pose=odometry.pose.pose
+            )
+            rows.append(made(item, content, topic="/quad/external/pose_stamped"))
+    bag, words = write_rows(rows), "the truth is /quad/external/pose_stamped again"
+    assert (words in str(replay(bag, settings("eskf")).log.notes)) == (off_m == 0.0)
+    told = replay(bag, settings("eskf", truth="external/pose_stamped")).log.notes
+    assert "judges the estimates, which are also given it" in str(told)
+
+
+def test_what_never_started_names_what_it_still_waits_for(circle_rows, write_rows):
+    kept = ("/imu/data_raw", "ground_truth/odom", "/datum")
+    bag = write_rows([item for item in first(circle_rows, 4.0) if item.topic.endswith(kept)])
+    words = ("start.require_heading=false", "start.require_gnss=false")
+
+    def told(*changes):
+        params = changed(EstimatorParams(), changes)
+        return str(replay(bag, Settings(("eskf",), params=params)).log.notes)
+
+    assert all(word in told() for word in words)
+    less = told(words[0])
+    assert "never started" in less
+    assert words[0] not in less
+    assert words[1] in less
+    assert "never started" not in told(*words)
 
 
 def test_a_truth_without_the_usual_topic_is_enough(circle_rows, write_rows):
