@@ -1,31 +1,24 @@
 """What control promises for every state, command and breakage."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
+from cross_airframe import CROSS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quadsim.base.compiled import new_record
 from quadsim.base.parameters import pack
 from quadsim.base.records import ATTITUDE_COMMAND, MAX_ROTORS, MODE_POSITION, ODOMETRY, SETPOINT
-from quadsim.control.airframe import AirframeParams, pack_airframe
+from quadsim.control.airframe import pack_airframe
 from quadsim.control.attitude import thrust_limits
 from quadsim.control.inner_loop import inner_loop, new_inner_loop
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.position import new_position_control, position_control
 from quadsim.geometry.rotation import from_euler, multiply, to_euler
 
-AIRFRAME = AirframeParams(
-    mass_kg=1.0,
-    inertia_kg_m2=(0.01, 0.012, 0.02),
-    rotor_positions_B_m=((0.2, -0.2, 0.0), (-0.2, 0.2, 0.0), (0.2, 0.2, 0.0), (-0.2, -0.2, 0.0)),
-    rotor_directions=(1.0, 1.0, -1.0, -1.0),
-    thrust_coefficient_N_s2=1e-5,
-    torque_ratio_m=0.02,
-    rotor_speed_min_radps=100.0,
-    rotor_speed_max_radps=900.0,
-)
+AIRFRAME = replace(CROSS, rotor_speed_max_radps=900.0)
 PACKED = pack_airframe(AIRFRAME)
 AUTOPILOT = AutopilotParams()
 PARAMS = pack(AUTOPILOT)

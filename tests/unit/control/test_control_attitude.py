@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cross_airframe import CROSS
 from scipy.spatial.transform import Rotation
 
 from quadsim.base.compiled import new_record
 from quadsim.base.parameters import new, pack
 from quadsim.base.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY
-from quadsim.control.airframe import AirframeParams, effectiveness, pack_airframe
+from quadsim.control.airframe import effectiveness, pack_airframe
 from quadsim.control.attitude import (
     IDLE_THRUST,
     attitude_control,
@@ -22,16 +23,6 @@ from quadsim.control.parameters import AttitudeParams, AutopilotParams
 from quadsim.control.records import AttitudeControl
 from quadsim.geometry.rotation import from_euler
 
-AIRFRAME = AirframeParams(
-    mass_kg=1.0,
-    inertia_kg_m2=(0.01, 0.012, 0.02),
-    rotor_positions_B_m=((0.2, -0.2, 0.0), (-0.2, 0.2, 0.0), (0.2, 0.2, 0.0), (-0.2, -0.2, 0.0)),
-    rotor_directions=(1.0, 1.0, -1.0, -1.0),
-    thrust_coefficient_N_s2=1e-5,
-    torque_ratio_m=0.02,
-    rotor_speed_min_radps=100.0,
-    rotor_speed_max_radps=1000.0,
-)
 #: Without integral, lead or filter delay, so that one step is a closed form.
 PLAIN = AttitudeParams(
     tilt_gain=5.0,
@@ -54,22 +45,22 @@ def wrench(attitude=PLAIN, q_WB=(1.0, 0.0, 0.0, 0.0), w_B=(0.0, 0.0, 0.0), steps
     state, speeds = new(AttitudeControl), np.zeros(MAX_ROTORS)
     params = pack(AutopilotParams(attitude=attitude))
     for _ in range(steps):
-        attitude_control(state, params, pack_airframe(AIRFRAME), odometry, command, DT, speeds)
-    return effectiveness(AIRFRAME) @ (AIRFRAME.thrust_coefficient_N_s2 * speeds[:4] ** 2)
+        attitude_control(state, params, pack_airframe(CROSS), odometry, command, DT, speeds)
+    return effectiveness(CROSS) @ (CROSS.thrust_coefficient_N_s2 * speeds[:4] ** 2)
 
 
 @pytest.mark.parametrize(("axis", "euler"), [(0, (0.05, 0.0)), (1, (0.0, 0.05))])
 def test_torque_is_inertia_times_gains_times_the_attitude_error(axis, euler):
     force_N, *torque = wrench(q=from_euler(*euler, 0.0))
     expected = np.zeros(3)
-    expected[axis] = AIRFRAME.inertia_kg_m2[axis] * 10.0 * 5.0 * 0.05
+    expected[axis] = CROSS.inertia_kg_m2[axis] * 10.0 * 5.0 * 0.05
     np.testing.assert_allclose(torque, expected, atol=1e-12)
     assert force_N == pytest.approx(9.8)
 
 
 def test_rates_are_damped_and_the_gyroscopic_torque_is_fed_forward():
     w_B = np.array([0.6, -0.4, 0.5])
-    inertia = np.array(AIRFRAME.inertia_kg_m2)
+    inertia = np.array(CROSS.inertia_kg_m2)
     torque = wrench(w_B=w_B)[1:]
     damping = -inertia * [10.0, 10.0, 4.0] * w_B
     np.testing.assert_allclose(torque, damping + np.cross(w_B, inertia * w_B), atol=1e-12)
@@ -129,7 +120,7 @@ def test_the_integral_grows_with_a_held_rate_error_and_stops_when_the_rotors_are
     odometry.w_B[0], command.thrust = 300.0, 9.8
     params = pack(AutopilotParams(attitude=integrating))
     for _ in range(100):
-        attitude_control(state, params, pack_airframe(AIRFRAME), odometry, command, DT, speeds)
+        attitude_control(state, params, pack_airframe(CROSS), odometry, command, DT, speeds)
     # the first step knows of no limit yet
     assert state.integral[0] == pytest.approx(-20.0 * 300.0 * DT)
 
@@ -143,15 +134,15 @@ def test_the_lead_acts_against_the_change_of_the_low_passed_rate():
     params = pack(AutopilotParams(attitude=leading))
     for rate in (0.0, 0.1):
         odometry.w_B[0] = rate
-        attitude_control(state, params, pack_airframe(AIRFRAME), odometry, command, DT, speeds)
+        attitude_control(state, params, pack_airframe(CROSS), odometry, command, DT, speeds)
     low_passed = 0.1 * (1.0 - math.exp(-2.0 * math.pi * 20.0 * DT))
-    torque = effectiveness(AIRFRAME) @ (AIRFRAME.thrust_coefficient_N_s2 * speeds[:4] ** 2)
+    torque = effectiveness(CROSS) @ (CROSS.thrust_coefficient_N_s2 * speeds[:4] ** 2)
     expected = -0.01 * 10.0 * (low_passed + 0.01 * low_passed / DT)
     assert torque[1] == pytest.approx(expected, rel=1e-9)
 
 
 def test_thrust_keeps_a_reserve_for_roll_and_pitch_at_both_ends():
-    least, most = thrust_limits(0.05, pack_airframe(AIRFRAME))
+    least, most = thrust_limits(0.05, pack_airframe(CROSS))
     assert (least, most) == pytest.approx((0.4 + 0.05 * 39.6, 40.0 - 0.05 * 39.6))
     assert wrench(thrust=100.0)[0] == pytest.approx(most)
     assert wrench(thrust=0.5)[0] == pytest.approx(least)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cross_airframe import CROSS
 from scipy.spatial.transform import Rotation
 
 from quadsim.base.compiled import new_record
@@ -20,7 +21,7 @@ from quadsim.base.records import (
     ODOMETRY,
     SETPOINT,
 )
-from quadsim.control.airframe import AirframeParams, pack_airframe
+from quadsim.control.airframe import pack_airframe
 from quadsim.control.attitude import thrust_limits
 from quadsim.control.parameters import AutopilotParams, PositionParams
 from quadsim.control.position import approach_speed, new_position_control, position_control
@@ -28,18 +29,7 @@ from quadsim.geometry.rotation import from_euler, to_euler
 
 G = 9.80665
 DT = 0.02
-AIRFRAME = pack_airframe(
-    AirframeParams(
-        mass_kg=1.0,
-        inertia_kg_m2=(0.01, 0.01, 0.02),
-        rotor_positions_B_m=((0.2, -0.2, 0), (-0.2, 0.2, 0), (0.2, 0.2, 0), (-0.2, -0.2, 0)),
-        rotor_directions=(1.0, 1.0, -1.0, -1.0),
-        thrust_coefficient_N_s2=1e-5,
-        torque_ratio_m=0.02,
-        rotor_speed_min_radps=100.0,
-        rotor_speed_max_radps=700.0,
-    )
-)
+AIRFRAME = pack_airframe(replace(CROSS, rotor_speed_max_radps=700.0))
 #: Without integral or lead, so that one step is a closed form.
 PLAIN = PositionParams(
     position_gain_xy=1.0, position_gain_z=1.0, velocity_gain_xy=2.0, velocity_gain_z=3.0,

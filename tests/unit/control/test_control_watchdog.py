@@ -1,14 +1,16 @@
 """The inner loop under its watchdog: what it does when inputs stay away or are broken."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from cross_airframe import CROSS
 
 from quadsim.base.compiled import new_record
 from quadsim.base.parameters import pack
 from quadsim.base.records import ATTITUDE_COMMAND, MAX_ROTORS, ODOMETRY
-from quadsim.control.airframe import AirframeParams, effectiveness, pack_airframe
+from quadsim.control.airframe import effectiveness, pack_airframe
 from quadsim.control.attitude import IDLE_THRUST
 from quadsim.control.inner_loop import (
     COMMAND_LOST,
@@ -26,16 +28,7 @@ from quadsim.geometry.rotation import from_euler
 
 G = 9.80665
 DT = 0.01
-AIRFRAME = AirframeParams(
-    mass_kg=1.0,
-    inertia_kg_m2=(0.01, 0.01, 0.02),
-    rotor_positions_B_m=((0.2, -0.2, 0.0), (-0.2, 0.2, 0.0), (0.2, 0.2, 0.0), (-0.2, -0.2, 0.0)),
-    rotor_directions=(1.0, 1.0, -1.0, -1.0),
-    thrust_coefficient_N_s2=1e-5,
-    torque_ratio_m=0.02,
-    rotor_speed_min_radps=100.0,
-    rotor_speed_max_radps=900.0,
-)
+AIRFRAME = replace(CROSS, rotor_speed_max_radps=900.0)
 PACKED = pack_airframe(AIRFRAME)
 PARAMS = pack(AutopilotParams())
 

@@ -5,26 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cross_airframe import ARM, CROSS
 
 from quadsim.base.errors import InputError
 from quadsim.base.records import MAX_ROTORS
-from quadsim.control.airframe import AirframeParams, effectiveness, pack_airframe
+from quadsim.control.airframe import effectiveness, pack_airframe
 from quadsim.control.mixer import equal_speeds, mix
 
-ARM = 0.2
-X = AirframeParams(
-    mass_kg=1.0,
-    inertia_kg_m2=(0.01, 0.01, 0.02),
-    rotor_positions_B_m=((ARM, -ARM, 0.0), (-ARM, ARM, 0.0), (ARM, ARM, 0.0), (-ARM, -ARM, 0.0)),
-    rotor_directions=(1.0, 1.0, -1.0, -1.0),
-    thrust_coefficient_N_s2=1e-5,
-    torque_ratio_m=0.02,
-    rotor_speed_min_radps=100.0,
-    rotor_speed_max_radps=1000.0,
-)
 
-
-def thrusts(thrust_N, torque_B, params=X):
+def thrusts(thrust_N, torque_B, params=CROSS):
     """Rotor thrusts in N and what mix returned."""
     speeds = np.full(MAX_ROTORS, np.nan)
     reached = mix(pack_airframe(params), thrust_N, torque_B, speeds)
@@ -96,17 +85,17 @@ def test_numbers_that_are_not_finite_count_as_zero(bad):
 
 def test_no_thrust_stops_the_rotors():
     speeds = np.full(MAX_ROTORS, 5.0)
-    equal_speeds(pack_airframe(X), 0.0, speeds)
+    equal_speeds(pack_airframe(CROSS), 0.0, speeds)
     assert not speeds.any()
 
 
 def test_effectiveness_is_the_sum_of_cross_products():
     forces = np.array([1.0, 2.0, 3.0, 4.0])
     torque = sum(
-        np.add(np.cross(r, [0, 0, f]), [0, 0, -d * X.torque_ratio_m * f])
-        for r, d, f in zip(X.rotor_positions_B_m, X.rotor_directions, forces, strict=True)
+        np.add(np.cross(r, [0, 0, f]), [0, 0, -d * CROSS.torque_ratio_m * f])
+        for r, d, f in zip(CROSS.rotor_positions_B_m, CROSS.rotor_directions, forces, strict=True)
     )
-    np.testing.assert_allclose(effectiveness(X) @ forces, [10.0, *torque], atol=1e-14)
+    np.testing.assert_allclose(effectiveness(CROSS) @ forces, [10.0, *torque], atol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -120,4 +109,4 @@ def test_effectiveness_is_the_sum_of_cross_products():
 )
 def test_airframes_that_cannot_be_flown_are_refused(change, words):
     with pytest.raises(InputError, match=words):
-        replace(X, **change)
+        replace(CROSS, **change)
