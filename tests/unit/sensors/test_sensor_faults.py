@@ -54,14 +54,6 @@ def test_jitter_beyond_half_a_period_is_cut():
     assert np.abs(stamps - 1_000_000 * np.arange(1, 501)).max() == 450_000
 
 
-@pytest.mark.many
-def test_samples_are_lost_with_their_probability():
-    count, probability = 8_000, 0.03
-    found = published(device("barometer", BarometerParams(loss_probability=probability)), count)
-    low, high = stats.binom.ppf([5e-4, 1 - 5e-4], count, probability)
-    assert low <= count - len(found) <= high
-
-
 def test_timing_leaves_the_noise_of_the_samples_as_it_was():
     quiet = BarometerParams(noise_sigma_pa=1.0)
     late = replace(quiet, latency_s=0.05, stamp_jitter_s=1e-4)
