@@ -170,14 +170,15 @@ class Crew:
             ).start()
         weakref.finalize(self, _end, self._gates)
 
-    def do(self, parts: int, given: int, large: bool) -> int:
+    def do(self, parts: int, given: int, others: int, large: bool) -> int:
         """Do a job.
 
         Args:
-            parts: of it; with one, no thread is called.
+            parts: of it.
             given: what the work reads in ``words[GIVEN]``.
-            large: it is worth waking threads. Else they are called only in a row of jobs that
-                follow one another closely.
+            others: threads that are called at most.
+            large: it is worth waking them. Else they are called only in a row of jobs that follow
+                one another closely.
 
         Returns:
             What the work has put into ``words[FOUND]``.
@@ -186,9 +187,9 @@ class Crew:
         if words[DONE] != words[PARTS]:  # an interrupt came in the last one
             self._finish()
         begin_job(words, parts, given)
-        if parts > 1 and (large or 0.0 <= time.perf_counter() - self._ended_s < ROW_S):
+        if others > 0 and (large or 0.0 <= time.perf_counter() - self._ended_s < ROW_S):
             self._job += 1
-            for seat, gate in zip(self._seats[: parts - 1], self._gates, strict=False):
+            for seat, gate in zip(self._seats[:others], self._gates, strict=False):
                 if call_thread(words, seat, self._job):
                     gate.put(True)
         waited = self._finish()

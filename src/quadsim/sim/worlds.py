@@ -559,7 +559,8 @@ class Worlds:
             return
         if self._crew is None:
             self._crew = Crew(self._threads, partial(step_worlds, given, which))
-        self._crew.do(-(-self.count // SHARE), 0, large=True)
+        parts = -(-self.count // SHARE)
+        self._crew.do(parts, 0, parts - 1, large=True)
 
     def draw(self, which: NDArray[np.int64]) -> Array:
         """Go over to the next episode of vehicles; its first normal numbers, (M, DRAWN)."""

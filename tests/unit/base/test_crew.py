@@ -60,7 +60,7 @@ def test_each_part_is_done_once(threads, pause_s):
     expected = np.zeros(MOST, np.int64)
     for job in range(300):
         parts = int(rng.integers(1, MOST))
-        found = crew.do(parts, int(rng.integers(0, 2000)), job % 3 > 0)
+        found = crew.do(parts, int(rng.integers(0, 2000)), job % 4, job % 3 > 0)
         expected[:parts] += 1
         assert np.array_equal(counts, expected)
         assert found == (parts > 3)
@@ -71,7 +71,7 @@ def test_each_part_is_done_once(threads, pause_s):
 def test_what_an_interrupt_left_is_done_before_the_next_job():
     crew, counts = crew_of(2)
     begin_job(crew.words, 5, 10)
-    crew.do(2, 10, True)
+    crew.do(2, 10, 1, True)
     assert counts[:6].tolist() == [2, 2, 1, 1, 1, 0]
     assert crew.words[DONE] == crew.words[PARTS] == 2
 
@@ -85,7 +85,7 @@ def test_threads_sleep_and_end_with_their_crew():
     crew, _ = crew_of(3)
     mine = set(of_crews()) - before
     assert len(mine) == 2
-    crew.do(30, 1000, True)
+    crew.do(30, 1000, 2, True)
     begin_s = time.process_time()
     time.sleep(0.2)
     assert time.process_time() - begin_s < 0.05  # two that look on would take 0.4

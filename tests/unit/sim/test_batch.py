@@ -196,7 +196,7 @@ def test_a_batch_flies_as_a_fleet(params, integrator):
 @pytest.mark.parametrize("autopilot", [None, LAW])
 def test_threads_lanes_and_calls_change_no_bit(autopilot, monkeypatch):
     count = 130  # two blocks and two vehicles of a third
-    monkeypatch.setattr(batch_module, "SMALL_CALL", 0)
+    monkeypatch.setattr(batch_module, "SMALL_CALL", 1)
     monkeypatch.setattr(batch_module, "LARGE_CALL", 0)
     one = batch_of(count=count, autopilot=autopilot, threads=1)
     two = batch_of(count=count, autopilot=autopilot, threads=min(2, len(os.sched_getaffinity(0))))

@@ -60,8 +60,8 @@ from quadsim.world.environment import EnvironmentParams
 
 Array = NDArray[np.float64]
 
-#: Vehicle steps below which a call is not shared, 50 us of work and more; and those from which on
-#: it is worth waking a thread that sleeps.
+#: Vehicle steps for which a further thread is called, 50 us of work and more; and those from which
+#: on it is worth waking one that sleeps.
 SMALL_CALL, LARGE_CALL = 500, 5000
 #: Parts of a call for each thread: a thread that comes late takes fewer.
 PARTS_EACH = 4
@@ -322,8 +322,8 @@ class VehicleBatch:
         self.wanted_q_WB = self._columns[law_row + WANTED_Q : law_row + WANTED_Q + 4]
         self.wanted_yaw_rate_radps = self._columns[law_row + WANTED_YAW_RATE]
         self.wanted_thrust_mps2 = self._columns[law_row + WANTED_THRUST]
-        self._crew = Crew(threads or processors, partial(step_parts, columns, blocks, *rest))
-        self._parts = min(blocks, PARTS_EACH * (threads or processors))
+        self._threads, self._blocks = threads or processors, blocks
+        self._crew = Crew(self._threads, partial(step_parts, columns, blocks, *rest))
         self.reset()
 
     def reset(self, which: Any = slice(None)) -> None:
@@ -355,8 +355,9 @@ class VehicleBatch:
             FlightError: a vehicle's state is no longer finite; `reset` mends it.
         """
         work = steps * self.count
-        parts = self._parts if work > SMALL_CALL else 1
-        broken = self._crew.do(parts, steps, work > LARGE_CALL)
+        others = min(self._threads - 1, work // SMALL_CALL)
+        parts = min(self._blocks, PARTS_EACH * (others + 1)) if others else 1
+        broken = self._crew.do(parts, steps, others, work > LARGE_CALL)
         start_ns, self.stamp_ns = self.stamp_ns, self.stamp_ns + steps * self.step_ns
         if broken:
             state = self._columns[: ROTOR + len(self.rotor_speed_radps)]
