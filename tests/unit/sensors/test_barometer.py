@@ -9,7 +9,6 @@ from sensor_rig import samples, truth_at
 
 from quadsim.sensors import SENSORS
 from quadsim.sensors.barometer import BarometerParams
-from quadsim.sensors.devices import load_device
 from quadsim.sensors.model import SimulatedSensor
 from quadsim.world.air.atmosphere import density_at, height_of, pressure_at
 from quadsim.world.environment import EnvironmentParams
@@ -154,19 +153,3 @@ def test_counts_and_range_come_last():
     assert len(np.unique(np.round(counts))) > 10
     assert readings(BarometerParams(bias_pa=1e4, range_max_pa=1e5))[0] == 1e5
     assert readings(BarometerParams(bias_pa=-1e4, range_min_pa=9e4))[0] == 9e4
-
-
-@pytest.mark.parametrize(
-    ("name", "noise_pa", "step_pa", "range_pa"),
-    [
-        ("bmp390", 0.9, 0.016, (30_000.0, 125_000.0)),
-        ("ms5611", 1.2, 1.0, (1_000.0, 120_000.0)),
-        ("fcnd_barometer", 1.137, 0.0, (0.0, 2e5)),
-        ("ideal_barometer", 0.0, 0.0, (0.0, 2e5)),
-    ],
-)
-def test_devices_have_the_figures_of_their_data_sheets(name, noise_pa, step_pa, range_pa):
-    params = load_device("barometer", name)
-    assert isinstance(params, BarometerParams)
-    assert (params.noise_sigma_pa, params.step_pa) == (noise_pa, step_pa)
-    assert (params.range_min_pa, params.range_max_pa) == range_pa

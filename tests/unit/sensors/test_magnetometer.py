@@ -9,7 +9,6 @@ from scipy.spatial.transform import Rotation
 from sensor_rig import ALPHA, samples
 
 from quadsim.sensors import SENSORS
-from quadsim.sensors.devices import load_device
 from quadsim.sensors.magnetometer import MagnetometerParams
 from quadsim.sensors.model import SimulatedSensor
 from quadsim.world.environment import EnvironmentParams
@@ -90,20 +89,3 @@ def test_turned_noise_counts_on_every_axis():
     params = MagnetometerParams(heading_sigma_rad=0.1, noise_sigma_T=(1e-6, 2e-6, 3e-6))
     expected = np.array([1e-12, 4e-12, 9e-12]) + 0.01 * (FIELD_W[0] ** 2 + FIELD_W[1] ** 2)
     assert params.variance(tuple(FIELD_W)) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("name", "noise_T", "count_T", "range_T"),
-    [
-        ("ist8310", 3.0e-7, 3.0e-7, 1.6e-3),
-        ("bmm150", 3.0e-7, 3.0e-7, 1.3e-3),
-        ("fcnd_magnetometer", 0.0, 0.0, 0.0),
-        ("ideal_magnetometer", 0.0, 0.0, 0.0),
-    ],
-)
-def test_devices_have_the_figures_of_their_data_sheets(name, noise_T, count_T, range_T):
-    params = load_device("magnetometer", name)
-    assert isinstance(params, MagnetometerParams)
-    assert params.noise_sigma_T == (noise_T,) * 3
-    assert (params.step_T, params.range_T) == (count_T, range_T)
-    assert params.heading_sigma_rad == (0.1 if name.startswith("fcnd") else 0.0)

@@ -284,20 +284,5 @@ def test_a_message_of_an_older_kind_has_no_variance():
     assert "variance" not in both.names
 
 
-@pytest.mark.parametrize(
-    ("name", "figures"),
-    [
-        ("tf_luna", {"range_min_m": 0.2, "range_max_m": 8.0, "radiation": "infrared"}),
-        (
-            "lv_maxsonar_ez0",
-            {"rate_hz": 20.0, "range_max_m": 6.45, "step_m": 0.0254, "radiation": "ultrasound"},
-        ),
-    ],
-)
-def test_devices_have_the_figures_of_their_data_sheets(name, figures):
-    params = load_device("rangefinder", name)
-    assert {key: getattr(params, key) for key in figures} == figures
-
-
 def test_an_ideal_device_reads_the_distance():
     assert reading(load_device("rangefinder", "ideal_rangefinder")) == 3.0

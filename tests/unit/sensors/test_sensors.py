@@ -90,6 +90,31 @@ def test_values_that_do_not_go_together_are_refused(params_type, keys, said):
     assert said in str(refused.value)
 
 
+BAROMETER = ("noise_sigma_pa", "step_pa", "range_min_pa", "range_max_pa")
+MAGNETOMETER = ("noise_sigma_T", "step_T", "range_T", "heading_sigma_rad")
+RANGEFINDER = ("range_min_m", "range_max_m", "rate_hz", "step_m", "radiation")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "keys", "figures"),
+    [
+        ("barometer", "bmp390", BAROMETER, (0.9, 0.016, 30_000.0, 125_000.0)),
+        ("barometer", "ms5611", BAROMETER, (1.2, 1.0, 1_000.0, 120_000.0)),
+        ("barometer", "fcnd_barometer", BAROMETER, (1.137, 0.0, 0.0, 2e5)),
+        ("barometer", "ideal_barometer", BAROMETER, (0.0, 0.0, 0.0, 2e5)),
+        ("magnetometer", "ist8310", MAGNETOMETER, ((3.0e-7,) * 3, 3.0e-7, 1.6e-3, 0.0)),
+        ("magnetometer", "bmm150", MAGNETOMETER, ((3.0e-7,) * 3, 3.0e-7, 1.3e-3, 0.0)),
+        ("magnetometer", "fcnd_magnetometer", MAGNETOMETER, ((0.0,) * 3, 0.0, 0.0, 0.1)),
+        ("magnetometer", "ideal_magnetometer", MAGNETOMETER, ((0.0,) * 3, 0.0, 0.0, 0.0)),
+        ("rangefinder", "tf_luna", RANGEFINDER, (0.2, 8.0, 50.0, 0.01, "infrared")),
+        ("rangefinder", "lv_maxsonar_ez0", RANGEFINDER, (0.1524, 6.45, 20.0, 0.0254, "ultrasound")),
+    ],
+)
+def test_devices_have_the_figures_of_their_data_sheets(kind, name, keys, figures):
+    params = load_device(kind, name)
+    assert tuple(getattr(params, key) for key in keys) == figures
+
+
 def test_unknown_device_names_those_there_are():
     with pytest.raises(InputError, match=r"unknown sensor 'adis'.*adis16448"):
         load_device("imu", "adis")
