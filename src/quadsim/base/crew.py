@@ -33,9 +33,11 @@ LEFT, DONE, PARTS, GIVEN, FOUND, SEATS, LINE = 0, 8, 16, 24, 32, 40, 8
 #: What a thread that sleeps has seen.
 ASLEEP = -1
 #: So often a thread looks for the next job, and who gave one for its end, before it does not: some
-#: ten microseconds. Jobs that follow one another within this time, in s, are a row. After a thread
-#: was waited for, others use the processors: no row begins for this time.
-LOOKS, ROW_S, BUSY_S = 4000, 50e-6, 20e-3
+#: ten microseconds. Jobs that follow one another within this time, in s, are a row.
+LOOKS, ROW_S = 4000, 50e-6
+#: After so many such looks for the end of a job, a millisecond, others use the processors: a thread
+#: that had begun a part was off its own. No row begins for this time, in s.
+BUSY_LOOKS, BUSY_S = 15, 0.1
 
 _PAUSES = platform.machine().lower() in ("x86_64", "amd64")
 
@@ -192,14 +194,14 @@ class Crew:
             for seat, gate in zip(self._seats[:others], self._gates, strict=False):
                 if call_thread(words, seat, self._job):
                     gate.put(True)
-        waited = self._finish()
-        self._ended_s = time.perf_counter() + (BUSY_S if waited else 0.0)
+        looks = self._finish()
+        self._ended_s = time.perf_counter() + (BUSY_S if looks > BUSY_LOOKS else 0.0)
         return int(words[FOUND])
 
-    def _finish(self) -> bool:
-        """Do what is left; whether a thread that had begun a part was off its processor."""
-        waited = False
+    def _finish(self) -> int:
+        """Do what is left; how often it was looked for the end of parts that others do."""
+        looks = 0
         while self._work(self.words, 0):
             os.sched_yield()
-            waited = True
-        return waited
+            looks += 1
+        return looks
