@@ -377,6 +377,7 @@ def test_ten_thousand_resets_hold_no_memory():
 
 def test_a_first_reset_touches_a_part_of_the_memory():
     """Worlds of 2.3 MB each, of which half a second of measurements is the most, come to use it."""
+    VectorEnv("hover", 1, **QUICK).reset(seed=1)  # loads or compiles the kernels
     env = VectorEnv("hover", 100, **QUICK)
     before, size = psutil.Process().memory_info().rss, env.worlds.states.nbytes
     env.reset(seed=1)
