@@ -37,7 +37,7 @@ class TrainOptions(Printed):
         "what it commands",
         choices=("rotor_speeds", "thrusts", "rates", "attitude", "velocity"),
     )
-    steps: int = option(1_100_000, "of all environments together", ge=1)
+    steps: int | None = option(None, "of all environments together", unset="as the task says", ge=1)
     envs: int = option(256, "environments at once", ge=1, le=100_000)
     period_s: float = option(0.02, "of a step, in which an action is held", "s", gt=0.0, le=1.0)
     vehicle: str | None = option(
@@ -82,14 +82,17 @@ def train(options: TrainOptions) -> int:
         for package in ("gymnasium", "onnx", "onnxruntime"):
             need(package, "quadsim train")
         training = _begun(options, folder)
+    steps = options.steps or training.envs.task.training_steps
     begin_s, first = time.perf_counter(), training.steps
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        _learn(training, options.steps, folder)
+        _learn(training, steps, folder)
     except KeyboardInterrupt:
         training.save(folder / TRAINING)
+        asked = f" --steps {steps}" if options.steps else ""
         say(
             f"interrupted at {training.steps} steps; quadsim train {options.task} --resume {folder}"
+            f"{asked}"
         )
         return INTERRUPTED
     learned_s = time.perf_counter() - begin_s
@@ -116,6 +119,7 @@ def _begun(options: TrainOptions, folder: Path) -> Any:
     from quadsim.base.changes import parse_changes
     from quadsim.base.parameters import from_mapping
     from quadsim.gym.ppo import PpoParams
+    from quadsim.gym.tasks import task_of
     from quadsim.gym.training import Training, TrainingParams
 
     if options.resume is not None:
@@ -123,11 +127,12 @@ def _begun(options: TrainOptions, folder: Path) -> Any:
         if training.params.task != options.task:
             raise InputError(f"{folder}: trains {training.params.task}, not {options.task}")
         return training
+    learning = {**task_of(options.task).learning, **parse_changes(options.learning)}
     return Training(
         TrainingParams(
             options.task, options.observation, options.action, options.period_s, options.envs,
             options.seed, options.vehicle or "", parse_changes(options.changes),
-            ppo=from_mapping(PpoParams, parse_changes(options.learning), "--learning"),
+            ppo=from_mapping(PpoParams, learning, "--learning"),
         )
     )  # fmt: skip
 

@@ -30,6 +30,8 @@ class Task:
         features_count: numbers of :meth:`features`.
         vectors_count: how many vectors in W are first among them, seen in body axes too.
         follows: whether its policy flies where a mission wants the vehicle, or a way of its own.
+        training_steps: after which a training of it ends, unless told.
+        learning: what of :class:`~quadsim.gym.ppo.PpoParams` it is trained with, where it differs.
     """
 
     episode_s = 10.0
@@ -41,6 +43,8 @@ class Task:
     features_count = 0
     vectors_count = 0
     follows = True
+    training_steps = 1_100_000
+    learning: Mapping[str, float] = {}
     #: Farther from the goal it is lost, m.
     lost_m = 8.0
 
@@ -153,6 +157,8 @@ class Race(Task):
     follows = False
     episode_s = 15.0
     lost_m = 20.0
+    training_steps = 5_000_000
+    learning: Mapping[str, float] = {"deviation": 0.25}  # wilder ones miss gates 1.5 m wide
     #: Centres, and the directions of flight through them.
     gates_W = np.array([[4.0, 0.0, 5.0], [0.0, 4.0, 6.0], [-4.0, 0.0, 5.0], [0.0, -4.0, 4.0]])
     through_W = np.array([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [1.0, 0.0, 0.0]])

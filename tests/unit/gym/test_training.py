@@ -146,11 +146,14 @@ def test_the_command_trains_goes_on_and_flies(tmp_path, monkeypatch, capsys):
     assert code == 2
     assert "speed" in told
     own = "from quadsim.gym.tasks import Reach\n\n\nclass Near(Reach):\n    episode_s = 1.0\n"
+    own += "    training_steps = 64\n    learning = {'width': 8}\n"
     (tmp_path / "nearby.py").write_text(own)
-    arguments = ("--steps", "64", *small, "--flights", "1", "--output", "own")
+    arguments = (*small, "--flights", "1", "--output", "own")
     assert run(*arguments, task="nearby:Near")[0] == 1
-    (flight,) = json.loads((tmp_path / "own" / "summary.json").read_text())["flights"]
-    assert flight["flown_s"] == pytest.approx(1.0)
+    summary = json.loads((tmp_path / "own" / "summary.json").read_text())
+    assert summary["steps"] == 64
+    assert summary["flights"][0]["flown_s"] == pytest.approx(1.0)
+    assert np.load(tmp_path / "own" / "training.npz")["actor.w0"].shape[1] == 8
     code, told = run(*arguments[:-1], "none", task="nearby:Far")
     assert code == 2
     assert "task nearby:Far: there is no Far in" in told
