@@ -20,7 +20,6 @@ CORE = [
     "rosbags>=0.11",  # single files; the types of Kilted
     "mcap>=1.5",  # the first whose writer can flush
     "zstandard>=0.20",
-    "pymap3d>=3.0",
     "pygeomag>=1.1",  # the first with WMM2025
     "click>=8.1",
     "rich>=13",
@@ -95,6 +94,7 @@ TEST = [
     "opencv-python-headless>=4.10",  # optical flow to compare with
     "psutil>=5.9",
     "transforms3d>=0.4.1",  # rotations to compare with
+    "pymap3d>=3.0",  # geodesy to compare with
     "defusedxml>=0.7.1",
     "pytest>=8,<9",  # launch_testing needs it below 9
     "pytest-instafail",

@@ -33,7 +33,6 @@ REQUIRED = {
     "yaml": "parameter files",
     "rosbags": "reading bags",
     "mcap": "writing bags",
-    "pymap3d": "geodesy",
     "pygeomag": "the Earth's magnetic field",
     "plotly": "figures",
     "jinja2": "reports",

@@ -18,11 +18,10 @@ from typing import Annotated, Any
 from xml.etree.ElementTree import Element  # the type alone
 
 import numpy as np
-import pymap3d.rcurve
 
 from quadsim.base.parameters import Spec, Vec3
 from quadsim.gazebo.xml import add_child, add_pose
-from quadsim.geometry.geodesy import Datum
+from quadsim.geometry.geodesy import Datum, meridian_radius_m, transverse_radius_m
 from quadsim.geometry.rotation import from_euler
 from quadsim.sensors import PUBLISHING, SECONDS, TABLE, topics_of
 from quadsim.sensors.barometer import BarometerParams
@@ -175,10 +174,10 @@ def degrees_per_metre(datum: Datum) -> float:
     (N + h) cos(latitude) pi/180 east; this gives the two errors together the right variance.
     """
     latitude_deg = datum.latitude_deg
-    north_m = pymap3d.rcurve.meridian(latitude_deg) + datum.height_m
-    east_m = pymap3d.rcurve.transverse(latitude_deg) + datum.height_m
+    north_m = meridian_radius_m(latitude_deg) + datum.height_m
+    east_m = transverse_radius_m(latitude_deg) + datum.height_m
     east_m *= math.cos(math.radians(latitude_deg))
-    return math.degrees(math.sqrt(2.0) / math.hypot(float(north_m), float(east_m)))
+    return math.degrees(math.sqrt(2.0) / math.hypot(north_m, east_m))
 
 
 def gnss_noise(params: GnssParams, datum: Datum) -> dict[tuple[str, str], Noise]:

@@ -1,15 +1,33 @@
-"""Geodesy on the WGS 84 ellipsoid, by pymap3d."""
+"""Geodesy on the WGS 84 ellipsoid."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import atan2, cos, degrees, hypot, radians, sin, sqrt
 from typing import Annotated
 
 import numpy as np
-import pymap3d
 from numpy.typing import ArrayLike, NDArray
 
 from quadsim.base.parameters import Spec
+
+#: Semi-axes of WGS 84 (NIMA TR8350.2) and its first and second eccentricity, squared.
+SEMIMAJOR_M = 6378137.0
+FLATTENING = 1.0 / 298.257223563
+SEMIMINOR_M = SEMIMAJOR_M * (1.0 - FLATTENING)
+E2 = FLATTENING * (2.0 - FLATTENING)
+SECOND_E2 = E2 / (1.0 - E2)
+
+
+def meridian_radius_m(latitude_deg: float) -> float:
+    """Radius of curvature of the ellipsoid towards the north."""
+    reduced = 1.0 - E2 * sin(radians(latitude_deg)) ** 2
+    return SEMIMAJOR_M * (1.0 - E2) / (reduced * sqrt(reduced))
+
+
+def transverse_radius_m(latitude_deg: float) -> float:
+    """Radius of curvature of the ellipsoid towards the east."""
+    return SEMIMAJOR_M / sqrt(1.0 - E2 * sin(radians(latitude_deg)) ** 2)
 
 
 @dataclass(frozen=True)
@@ -30,22 +48,52 @@ class Datum:
         Returns:
             (3,) metres, ENU about this datum.
         """
-        return np.array(
-            pymap3d.geodetic2enu(
-                latitude_deg,
-                longitude_deg,
-                height_m,
-                self.latitude_deg,
-                self.longitude_deg,
-                self.height_m,
-            ),
-            dtype=float,
-        )
+        return self._axes() @ (_earth_fixed(latitude_deg, longitude_deg, height_m) - self._origin())
 
     def to_geodetic(self, p_W: ArrayLike) -> tuple[float, float, float]:
         """Latitude and longitude in degrees and ellipsoid height in m of a position p_W (3,)."""
-        east, north, up = np.asarray(p_W, dtype=float)
-        latitude_deg, longitude_deg, height_m = pymap3d.enu2geodetic(
-            east, north, up, self.latitude_deg, self.longitude_deg, self.height_m
+        x, y, z = (self._origin() + np.asarray(p_W, dtype=float) @ self._axes()).tolist()
+        off_axis = hypot(x, y)
+        # Bowring, Survey Review 23 (1976), twice: to rounding within 100 km of the ellipsoid
+        parametric = atan2(z * SEMIMAJOR_M, off_axis * SEMIMINOR_M)
+        for _ in range(2):
+            latitude = atan2(
+                z + SECOND_E2 * SEMIMINOR_M * sin(parametric) ** 3,
+                off_axis - E2 * SEMIMAJOR_M * cos(parametric) ** 3,
+            )
+            parametric = atan2(SEMIMINOR_M * sin(latitude), SEMIMAJOR_M * cos(latitude))
+        height_m = (
+            off_axis * cos(latitude)
+            + z * sin(latitude)
+            - SEMIMAJOR_M * sqrt(1.0 - E2 * sin(latitude) ** 2)
         )
-        return float(latitude_deg), float(longitude_deg), float(height_m)
+        return degrees(latitude), degrees(atan2(y, x)), height_m
+
+    def _origin(self) -> NDArray[np.float64]:
+        return _earth_fixed(self.latitude_deg, self.longitude_deg, self.height_m)
+
+    def _axes(self) -> NDArray[np.float64]:
+        """East, north and up as rows (3, 3), in the earth-fixed frame."""
+        s, c = sin(radians(self.latitude_deg)), cos(radians(self.latitude_deg))
+        s_east, c_east = sin(radians(self.longitude_deg)), cos(radians(self.longitude_deg))
+        return np.array(
+            [
+                [-s_east, c_east, 0.0],
+                [-s * c_east, -s * s_east, c],
+                [c * c_east, c * s_east, s],
+            ]
+        )
+
+
+def _earth_fixed(latitude_deg: float, longitude_deg: float, height_m: float) -> NDArray[np.float64]:
+    """Earth-centred, earth-fixed position (3,) of a geodetic point, m."""
+    radius_m = transverse_radius_m(latitude_deg)
+    latitude, longitude = radians(latitude_deg), radians(longitude_deg)
+    off_axis = (radius_m + height_m) * cos(latitude)
+    return np.array(
+        [
+            off_axis * cos(longitude),
+            off_axis * sin(longitude),
+            (radius_m * (1.0 - E2) + height_m) * sin(latitude),
+        ]
+    )

@@ -1,4 +1,4 @@
-"""Rotations against scipy, frames against hand-built cases, geodesy against its own inverse."""
+"""Rotations against scipy, frames against hand-built cases, geodesy against pymap3d."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from fractions import Fraction
 
 import numpy as np
+import pymap3d
 import pytest
 from scipy.spatial.transform import Rotation
 
@@ -127,10 +128,14 @@ def test_geodesy_small_offsets_follow_the_radii_of_curvature():
     )
 
 
-def test_geodesy_there_and_back():
-    datum = Datum()
-    p_W = np.array([350.0, -120.0, 40.0])
-    assert datum.to_enu(*datum.to_geodetic(p_W)) == pytest.approx(p_W, abs=1e-6)
+@pytest.mark.parametrize("latitude_deg", [-90.0, -35.0, 0.0, 47.4, 89.99, 90.0])
+def test_geodesy_is_pymap3d_s_there_and_back(latitude_deg):
+    datum = Datum(latitude_deg, 179.9, 500.0)
+    origin = (datum.latitude_deg, datum.longitude_deg, datum.height_m)
+    for p_W in ([350.0, -120.0, 40.0], [-9000.0, 8000.0, 3000.0]):
+        place = datum.to_geodetic(p_W)
+        assert datum.to_enu(*place) == pytest.approx(p_W, abs=1e-8)
+        assert pymap3d.geodetic2enu(*place, *origin) == pytest.approx(p_W, abs=1e-8)
 
 
 def test_lengths_are_rounded_as_python_rounds_them():
