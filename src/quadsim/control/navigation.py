@@ -30,12 +30,6 @@ TRAJECTORY, NOSE_ON, ACCELERATION, VELOCITY = range(len(NAVIGATIONS))
 
 
 @kernel
-def is_cyclic(navigation: int) -> bool:
-    """Whether a way to navigate flies by PD on the position."""
-    return navigation in (NOSE_ON, ACCELERATION)
-
-
-@kernel
 def _pull(params: NavigationParams, error: float, drift: float, speed: float) -> float:
     """PD on one axis, its proportional part limited to what flies at a speed.
 

@@ -33,7 +33,7 @@ from quadsim.base.records import (
 from quadsim.control.airframe import Airframe
 from quadsim.control.attitude import IDLE_THRUST, thrust_limits
 from quadsim.control.inputs import is_attitude, is_within_limits, size
-from quadsim.control.navigation import cyclic, is_cyclic
+from quadsim.control.navigation import ACCELERATION, NOSE_ON, cyclic
 from quadsim.control.parameters import AutopilotParams
 from quadsim.control.pid import LEAST_STEP_S, MOST_STEP_S, clamp, integral_step, limit_horizontal
 from quadsim.geometry.rotation import from_euler, quat, rotate, wrap, yaw_of
@@ -316,7 +316,7 @@ def position_control(
         ahead = yaw + params.position.attitude_lag_s * command.yaw_rate
         c, s = cos(ahead), sin(ahead)
         forward, left = c * force[0] + s * force[1], -s * force[0] + c * force[1]
-        if mode == MODE_POSITION and is_cyclic(params.position.navigation):
+        if mode == MODE_POSITION and params.position.navigation in (NOSE_ON, ACCELERATION):
             forward, left, yaw_rate, turning = cyclic(params, odometry, setpoint, yaw)
             state.integral[0], state.integral[1] = 0.0, 0.0  # a PD has none
             if turning:

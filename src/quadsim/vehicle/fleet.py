@@ -24,7 +24,6 @@ from quadsim.vehicle.disturbances import (
     pack_disturbances,
 )
 from quadsim.vehicle.faults import fault_words
-from quadsim.vehicle.formalisms.integrators import steps_within
 from quadsim.vehicle.multirotor import (
     advance_vehicle,
     begin_period,
@@ -77,7 +76,8 @@ def move(
     for i in range(vehicles.shape[0]):
         model = (vehicles[i], params, environment, physics, work)
         begin_period(model, scene, until_ns, period_s, white[i, row])
-    steps = steps_within(until_ns - start_ns, round(physics.step_s * 1e9))
+    # equal ones, none longer than the integrator's
+    steps = -((start_ns - until_ns) // round(physics.step_s * 1e9))
     dt_s = period_s / steps
     for k in range(steps):
         if vehicles.shape[0] > 1:

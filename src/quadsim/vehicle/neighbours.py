@@ -64,12 +64,6 @@ class Wake(NamedTuple):
 
 
 @kernel
-def axis_speed(depth_m: float, core_mps: float, decay_m2ps: float) -> float:
-    """Speed in m/s of the air on the axis of a wake: constant in the core, then that of a jet."""
-    return min(core_mps, decay_m2ps / depth_m)
-
-
-@kernel
 def travel_time(depth_m: float, core_mps: float, decay_m2ps: float) -> float:
     """Seconds that the air on the axis takes from the rotors down to a depth."""
     core_m = decay_m2ps / core_mps
@@ -135,7 +129,8 @@ def wake_at(wake: Wake, offset_W: Vec3, depth_m: float) -> Vec3:
     still = (0.0, 0.0, 0.0)
     if depth_m <= 0.0:
         return still
-    speed = axis_speed(depth_m, wake.core_mps, wake.decay_m2ps)
+    # on the axis: constant in the core, then that of a jet
+    speed = min(wake.core_mps, wake.decay_m2ps / depth_m)
     if speed < SLOWEST_MPS:
         return still
     carried_s = travel_time(depth_m, wake.core_mps, wake.decay_m2ps)

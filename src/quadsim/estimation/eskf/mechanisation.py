@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from quadsim.base.compiled import Array, kernel
+from quadsim.base.compiled import kernel
 from quadsim.base.parameters import Vec3
 from quadsim.estimation.eskf.alignment import restart, try_start
 from quadsim.estimation.eskf.inertial import frame_turn, integrate_inertial, remember
@@ -136,15 +136,10 @@ def open_accel_bias(state: Eskf, params: EstimatorParams) -> None:
     noise = params.noise
     added = scale_errors(change, noise.accel_scale, noise.accel_axes)
     most = scale_errors(larger, noise.accel_scale, noise.accel_axes)
-    for i in range(3):
-        open_variance(state.covariance, BA + i, added[i], 2.0 * most[i])
+    for i in range(BA, BA + 3):
+        room = 2.0 * most[i - BA] - state.covariance[i, i]
+        state.covariance[i, i] += max(min(added[i - BA], room), 0.0)
     store(state.leant_S, lean)
-
-
-@kernel
-def open_variance(covariance: Array, i: int, by: float, most: float) -> None:
-    """Add to the variance of a state, up to a bound."""
-    covariance[i, i] += max(min(by, most - covariance[i, i]), 0.0)
 
 
 @kernel

@@ -16,7 +16,6 @@ from quadsim.estimation.eskf.measurement_buffer import (
 from quadsim.estimation.eskf.repetition import ACCELEROMETER, GYROSCOPE
 from quadsim.estimation.eskf.voting import (
     BEFORE_NS,
-    GOOD,
     SAMPLES,
     SILENT,
     OneImu,
@@ -111,10 +110,3 @@ def change_imu(line: Buffer) -> None:
             line.newest_imu_ns = stamp_ns
             line.newest = insert(line, IMU, stamp_ns)
             write_sample(line, line.newest, imu, n, second)
-
-
-@kernel
-def both_agree(vote: Vote) -> bool:
-    """Whether there are two IMUs, and nothing is wrong with either."""
-    well = vote.imus[0].reason == GOOD and vote.imus[1].reason == GOOD
-    return bool(vote.on == 1 and well and vote.disagree_ns == 0)

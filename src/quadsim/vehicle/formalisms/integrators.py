@@ -12,16 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import kernel, template
+from quadsim.base.compiled import template
 
 Array = NDArray[np.float64]
 Derivative = Callable[[Array, Any, Array], None]
-
-
-@kernel
-def steps_within(interval_ns: int, longest_ns: int) -> int:
-    """How many equal steps, none longer than the longest, fill an interval."""
-    return int(-(-interval_ns // longest_ns))
 
 
 #: Stages of the classical method of fourth order (W. Kutta, Z. Math. Phys. 46, 1901; Hairer,

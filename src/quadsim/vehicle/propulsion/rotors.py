@@ -31,10 +31,9 @@ the lift of forward flight is at most the static thrust (both ours): a rotor at 
 
 [1] Furrer, Burri, Achtelik, Siegwart, *RotorS*, 2016. [2] Svacha, Mohta, Kumar, *Improving
 quadrotor trajectory tracking by compensating for aerodynamic effects*, ICUAS 2017: thrust loss k_z
-and gain k_h. [3] The
-ground effect, below. [4] Hoffmann, Huang, Waslander, Tomlin,
-*Quadrotor helicopter flight dynamics and control*, AIAA GNC 2007; Mahony, Kumar, Corke, *Multirotor
-aerial vehicles*, IEEE RAM 2012: the disc tilts by an angle in proportion to the advance ratio. [5]
+and gain k_h. [3] The ground effect, below. [4] Hoffmann, Huang, Waslander, Tomlin, *Quadrotor
+helicopter flight dynamics and control*, AIAA GNC 2007; Mahony, Kumar, Corke, *Multirotor aerial
+vehicles*, IEEE RAM 2012: the disc tilts by an angle in proportion to the advance ratio. [5]
 ``vehicle.propulsion.inflow``. [6] The advancing blade lifts more, and which side it is on goes with
 the sense of rotation d (Leishman, *Principles of helicopter aerodynamics*, ch. 4); RotorS leaves d
 out, by which the moments of a quadrotor add up instead of cancelling.

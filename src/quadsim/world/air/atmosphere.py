@@ -20,12 +20,6 @@ _EXPONENT = STANDARD_GRAVITY_MPS2 / (GAS_CONSTANT_J_PER_KG_K * LAPSE_RATE_K_PER_
 
 
 @portable
-def geopotential_height(height_m: float) -> float:
-    """Geopotential height in m of a geometric one above mean sea level (ISO 2533, eq. 8)."""
-    return float(EARTH_RADIUS_M * height_m / (EARTH_RADIUS_M + height_m))
-
-
-@portable
 def temperature_at(height_m: float, offset_K: float) -> float:
     """Temperature of the air in K at a height above mean sea level in m.
 
@@ -33,7 +27,8 @@ def temperature_at(height_m: float, offset_K: float) -> float:
         height_m: geometric height.
         offset_K: over the standard atmosphere, alike at all heights.
     """
-    lost_K = LAPSE_RATE_K_PER_M * geopotential_height(height_m)
+    # of the geopotential height, ISO 2533, eq. 8
+    lost_K = LAPSE_RATE_K_PER_M * (EARTH_RADIUS_M * height_m / (EARTH_RADIUS_M + height_m))
     return float(SEA_LEVEL_TEMPERATURE_K + offset_K - lost_K)
 
 
