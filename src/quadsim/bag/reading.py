@@ -221,8 +221,10 @@ class _Opening:
         plain = {file.name for file in there}
         there = [f for f in there if f.suffix not in _PACKED or f.stem not in plain]
         if not there:
+            log = f"; of a folder of logs name one: {content[-1]}" if content else ""
             raise InputError(
-                f"{self.path}: not a bag; a rosbag2 folder holds .mcap or .db3 files, {FILE_NAME}"
+                f"{self.path}: not a bag; a rosbag2 folder holds .mcap or .db3 files,"
+                f" {FILE_NAME}{log}"
             )
         if not self._repaired_as_a_whole(there):
             self._compare_with_metadata({file.name for file in there})

@@ -69,6 +69,8 @@ _KEYS = {
     "gravity_mps2": "gravity_mps2",
 }
 
+#: Larger turns of a magnetometer against the IMU are no errors of an installation, deg.
+FIELD_TURN_DEG = 15.0
 #: Deviation of the height of a vehicle's IMU that stands, whose legs nobody measured, m.
 STANDING_SIGMA_M = 0.3
 #: Deviations that an installer states who errs: of a mount, of a lever arm, of the declination.
@@ -120,6 +122,7 @@ def as_installed(
             raise InputError(
                 f"{where}: believed.{name}: the estimator's {key} is set as well; leave one of them"
             )
+    _check_field_axes(sensors)
     found = _of_world(environment, flat_ground)
     for kind, params in sensors.items():
         if kind in SENSORS:
@@ -134,6 +137,23 @@ def as_installed(
     _mistake(found, errors)
     told: EstimatorParams = _with(estimator, {k: v for k, v in found.items() if k not in given})
     return told
+
+
+def _check_field_axes(sensors: Mapping[str, Any]) -> None:
+    """Refuse a magnetometer that sits otherwise than the IMU, in whose axes its field is taken.
+
+    Raises:
+        InputError: naming both.
+    """
+    if not {"imu", "magnetometer"} <= sensors.keys():
+        return
+    imu, own = (sensors[kind].rotation_deg for kind in ("imu", "magnetometer"))
+    a, b = (np.array(quaternion_of(*np.radians(each).tolist())) for each in (imu, own))
+    if 2.0 * math.acos(min(abs(float(a @ b)), 1.0)) > math.radians(FIELD_TURN_DEG):
+        raise InputError(
+            f"sensors: magnetometer.rotation_deg {list(own)} is not the IMU's {list(imu)}, in whose"
+            " axes (imu_link) the field is taken; give the magnetometer the IMU's rotation_deg"
+        )
 
 
 def _tell_second(found: dict[str, Any], kind: str, told: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from quadsim import Simulation
 from quadsim.base.errors import InputError
 from quadsim.estimation.eskf.layout import ZERO_VELOCITY
 from quadsim.estimation.eskf.parameters import EstimatorParams
@@ -214,3 +215,24 @@ def test_the_graph_hears_the_contact_where_the_scenario_says_so():
     for landed, expected in (("contact", ((LANDED.name, CONTACT.name),)), ("nobody", ())):
         nodes = describe(load_scenario("hover", {"landed": landed}))
         assert next(n for n in nodes if n.executable == "estimator").remappings == expected
+
+
+def test_a_magnetometer_that_sits_otherwise_than_the_imu_is_refused():
+    """Its field is taken in the IMU's axes: a square on an IMU turned by 90 degrees crashed."""
+    with pytest.raises(InputError, match=r"magnetometer.rotation_deg \[0.* is not the IMU's \[0"):
+        load_scenario("square", {"sensors.imu.rotation_deg": [0.0, 0.0, 90.0]})
+    with pytest.raises(InputError, match="is not the IMU's"):
+        load_scenario("square", {"sensors.magnetometer.rotation_deg": [180.0, 0.0, 0.0]})
+
+
+@pytest.mark.parametrize("mount", [[180.0, 0.0, 0.0], [0.0, 0.0, 90.0], [30.0, 20.0, 10.0]])
+@pytest.mark.parametrize("scenario", ["square", "indoor_square"])
+def test_an_imu_flies_however_it_is_mounted(scenario, mount):
+    """The start without a heading took the IMU's x for the nose: 1800 sigma off."""
+    changes = {"sensors.imu.rotation_deg": mount}
+    if scenario == "square":
+        changes["sensors.magnetometer.rotation_deg"] = mount
+    flight = Simulation(scenario, seed=3, changes=changes).run()
+    assert flight.passed
+    yaw = np.abs(flight.errors("eskf").yaw)
+    assert np.nanmax(yaw) < 0.06

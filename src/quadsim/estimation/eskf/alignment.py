@@ -160,9 +160,12 @@ def shortest_turn(a: Vec3, b: Vec3) -> Quat:
 
 
 @kernel
-def attitude_of(f_A: Vec3, f_W: Vec3, m_A: Vec3, m_W: Vec3, has_field: bool) -> Quat:
-    """Attitude q_WA that maps f_A onto f_W, and m_A onto m_W as far as the turn about f_W can."""
-    q_WA = shortest_turn(f_A, f_W)
+def attitude_of(q_BA: Quat, f_A: Vec3, f_W: Vec3, m_A: Vec3, m_W: Vec3, has_field: bool) -> Quat:
+    """Attitude q_WA that maps f_A onto f_W, and m_A onto m_W as far as the turn about f_W can.
+
+    Without a field the heading is that of the vehicle's nose, 0, however A sits in it.
+    """
+    q_WA = multiply(shortest_turn(rotate(q_BA, f_A), f_W), q_BA)
     if not has_field:
         return q_WA
     axis = scale(1.0 / norm(f_W), f_W)
@@ -444,6 +447,7 @@ def start_standing(state: Eskf, params: EstimatorParams, has_field: bool) -> Non
     ) / (3.0 * n * n)
     up_W = (0.0, 0.0, gravity_here(window, params))
     q_WS = attitude_of(
+        quat(state.q_BS),
         vec3(window.f_sum_S),
         up_W,
         vec3(window.field_sum_S),
@@ -657,7 +661,7 @@ def start_in_flight(
         return False
     if has_field and norm(cross(f_W, m_W)) < 0.15 * norm(f_W) * norm(m_W):
         return False
-    q_W0 = attitude_of(f_0, f_W, vec3(window.field_sum_0), m_W, has_field)
+    q_W0 = attitude_of(quat(state.q_BS), f_0, f_W, vec3(window.field_sum_0), m_W, has_field)
     if window.baseline_variance > 0.0 and not has_field:
         q_W0 = along_baseline(window, q_W0, vec3(window.baseline_0), f_W)
     q_WS = normalize(multiply(q_W0, quat(window.q_0S)))
