@@ -257,8 +257,8 @@ def test_attitude_of_two_directions() -> None:
     for _ in range(50):
         R = Rotation.random(random_state=int(rng.integers(1 << 31)))
         f_W, m_W = rng.normal([0.0, 0.0, 9.8], 1.0), FIELD_W
-        q = attitude_of((1.0, 0.0, 0.0, 0.0), tuple(R.inv().apply(f_W)), tuple(f_W), tuple(R.inv().apply(m_W)),
-                        tuple(m_W), True)  # fmt: skip
+        f_S, m_S = (tuple(R.inv().apply(each)) for each in (f_W, m_W))
+        q = attitude_of((1.0, 0.0, 0.0, 0.0), f_S, tuple(f_W), m_S, tuple(m_W), True)
         assert angle_deg(R, rotation(q)) < 1e-5
 
 
