@@ -549,6 +549,11 @@ def repeating_sensors(frozen: int) -> list[str]:
     return [name for at, name in enumerate(SOURCES) if frozen >> at & 1]
 
 
+def noisy_sensors(line: Any) -> list[str]:
+    """Names of the sensors whose noise is far beyond what they state, of the filter's record."""
+    return ["gyroscope"] if line["noisy"] else []
+
+
 def left_out_of(line: Any) -> dict[str, str]:
     """What of two of a kind is left out, or contradicts the rest, and why.
 
@@ -634,16 +639,19 @@ class ErrorStateEkf(Estimator):
         """What a diagnostic shows: status, reason, deviations, biases, innovations, refusals.
 
         ``status`` is that of :func:`filter_status`, ``repeats ...`` while sensors do not measure
-        and nothing is worse, or ``imu clock stands``. ``rejected`` and ``repeating``
-        name the sensors for which the autopilot refuses to arm. ``awaited`` is what it waits for
-        before it starts. ``axes`` names sensors whose axes
-        are not as declared. ``<sensor>_test_ratio`` is the last normalised innovation squared over
+        or ``noisy ...`` and nothing is worse, or ``imu clock stands``. ``rejected``, ``repeating``
+        and ``noisy`` name the sensors for which the autopilot refuses to arm. ``awaited`` is what
+        it waits for before it starts. ``axes`` names sensors whose axes are not as declared.
+        ``<sensor>_test_ratio`` is the last normalised innovation squared over
         its limit: above one is rejected. ``gnss_time_s`` is how late GNSS stamps are;
         ``gnss_time_counts`` whether the estimate rests on it.
         """
         state, gate = self.state, self.params.gate
         status = filter_status(state)
         repeating = ", ".join(repeating_sensors(int(self._lines[0].frozen)))
+        noisy = ", ".join(noisy_sensors(self._lines[0]))
+        if noisy and status == "running":
+            status = f"noisy {noisy}"
         if repeating and status not in ("aligning", "diverging"):
             status = f"repeats {repeating}"
         if self._standing_stamps >= STANDING_STAMPS:
@@ -653,6 +661,7 @@ class ErrorStateEkf(Estimator):
             "awaited": awaited(self._lines),
             "rejected": ", ".join(rejected_sensors(state)),
             "repeating": repeating,
+            "noisy": noisy,
             "left_out": "; ".join(f"{name}: {why}" for name, why in self.left_out().items()),
             "axes": "; ".join(f"{name}: {words}" for name, words in self.axes.report().items()),
             "flow": NO_HEIGHT if state.flow_ns > 0 and state.flow_low_ns == state.flow_ns else "",

@@ -19,6 +19,7 @@ from quadsim.control.parameters import AutopilotParams
 from quadsim.estimation.interface import (
     awaited,
     left_out_of,
+    noisy_sensors,
     rejected_sensors,
     repeating_sensors,
 )
@@ -164,6 +165,7 @@ class ClosedLoop:
         # arrays of one, as a record goes into compiled code thirty times slower
         self._filters = self._states["line"]["state"][0]
         self._frozen_now, self._frozen = self._states["line"]["frozen"][0], 0
+        self._noisy_now, self._noisy = self._states["line"]["noisy"][0], 0
         lines = self._states["line"][0]
         self._votes_now, self._voted = (lines["vote"]["changed"], lines["pairs"]["changed"]), 0
         self._left_out: dict[str, str] = {}
@@ -318,10 +320,15 @@ class ClosedLoop:
         if stamp_ns >= self._battery_ns:
             self._battery_ns = stamp_ns + BATTERY_PERIOD_NS
             self._tell_battery()
-        frozen = self._frozen_now.item()
-        if not self.use_truth and (frozen != self._frozen or not manager.armed):
-            self._frozen = frozen
-            manager.take_rejected(rejected_sensors(self._filters[0]), repeating_sensors(frozen))
+        frozen, noisy = self._frozen_now.item(), self._noisy_now.item()
+        changed = frozen != self._frozen or noisy != self._noisy
+        if not self.use_truth and (changed or not manager.armed):
+            self._frozen, self._noisy = frozen, noisy
+            manager.take_rejected(
+                rejected_sensors(self._filters[0]),
+                repeating_sensors(frozen),
+                noisy_sensors(self._states["line"][0][0]),
+            )
         if self.scenario.estimator.second.any:
             self._tell_vote(stamp_ns)
         self._script.give(manager, stamp_ns)

@@ -222,3 +222,109 @@ def test_what_settles_without_noise_repeats_by_right(noise, named):
             f_S += rng.normal(0.0, noise, 3)
         estimator.imu(k * IMU_NS, f_S, rng.normal(0.0, 0.001, 3))
     assert repeating(estimator) == ([named] if named else [])
+
+
+def stand(spoil, noise=0.002, step=7e-4, samples=600, variance=4e-6, seed=5, force_noise=0.03):
+    """Names of what repeats at any time while a quantised IMU stands; ``spoil`` changes rates."""
+    rng = np.random.default_rng(seed)
+    estimator = ErrorStateEkf(EstimatorParams(), DATUM)
+    covariance = variance * np.eye(3)
+    named = set()
+    for k in range(1, samples):
+        f_S = np.array([0.0, 0.0, G]) + rng.normal(0.0, force_noise, 3)
+        w_S = step * np.round(rng.normal(0.3 * step, noise, 3) / step)
+        estimator.imu(k * IMU_NS, f_S, spoil(k, w_S), 9e-4 * np.eye(3), covariance)
+        named |= set(repeating(estimator))
+    return named
+
+
+def stuck(axes, first, value=0.0):
+    def spoil(k, w_S):
+        return np.where([k >= first and i in axes for i in range(3)], value, w_S)
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    ("axes", "first"),
+    [((0, 1, 2), 0), ((0, 1, 2), 20), ((0, 1, 2), 300), ((2,), 0), ((0,), 30), ((1, 2), 300)],
+)
+def test_a_gyroscope_that_is_stuck_is_named_at_rest(axes, first):
+    """All axes or some; from the first sample on, soon after it, or later."""
+    assert stand(stuck(axes, first)) == {"gyroscope"}
+
+
+@pytest.mark.parametrize(
+    ("noise", "step"), [(1e-4, 1e-3), (2e-4, 1e-3), (5e-4, 1e-3), (2e-3, 1e-3)]
+)
+def test_no_axis_of_a_coarse_gyroscope_is_named(noise, step):
+    """Its noise is less than its step: an axis in the middle of a step never changes."""
+    centred = np.array([0.0, 0.5 * step, 0.2 * step])
+
+    def spoil(k, w_S):
+        return step * np.round((centred + noise * rng.normal(size=3)) / step)
+
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        assert stand(spoil, samples=3000) == set()
+
+
+def test_an_axis_at_the_end_of_its_range_is_not_named():
+    assert stand(stuck((2,), 100, 34.9)) == set()
+
+
+def test_a_gyroscope_without_noise_may_repeat_beside_an_accelerometer_with_some():
+    """A simulated one, which states no noise."""
+    assert stand(lambda _, w_S: 0.0 * w_S, variance=0.0) == set()
+
+
+@pytest.mark.parametrize("at_s", [0.0, 0.1, 0.8])
+def test_a_vehicle_whose_gyroscope_is_stuck_from_the_start_does_not_arm(at_s):
+    """The search's flight faults 8103/174: it took off and crashed 0.7 s later."""
+    scenario = load_scenario("square", {"sensors": "default_250hz"}, seed=3, duration_s=4.0)
+    loop = ClosedLoop(scenario)
+    loop.fail_sensor("imu", FaultParams("stuck", at_s, channel="gyro"))
+    loop.fly()
+    refused = [event.message for event in loop.events if event.name == "arming refused"]
+    assert refused == ["sensors repeat one value: gyroscope"]
+    assert "armed" not in {event.name for event in loop.events}
+
+
+@pytest.mark.parametrize("factor", [1.0, 10.0])
+def test_a_gyroscope_far_noisier_than_it_states_is_named_and_counted(factor):
+    """The attitude's deviation grows by the noise that there is."""
+    rng = np.random.default_rng(7)
+    estimator = ErrorStateEkf(EstimatorParams(), DATUM)
+    stated, errors = 0.2**2 * np.eye(3), []
+    for k in range(1, 2400):
+        noise = 0.2 * (factor if k >= 1000 else 1.0)
+        f_S = np.array([0.0, 0.0, G]) + rng.normal(0.0, 0.05, 3)
+        estimator.imu(k * IMU_NS, f_S, rng.normal(0.0, noise, 3), 25e-4 * np.eye(3), stated)
+        if k % 20 == 0:
+            estimator.gnss_position(k * IMU_NS, DATUM.to_geodetic(rng.normal(0.0, 0.3, 3)))
+            field_T = np.array([0.0, 2.15e-5, -4.3e-5]) + rng.normal(0.0, 3e-7, 3)
+            estimator.magnetic_field(k * IMU_NS, field_T)
+        if k > 1400 and k % 10 == 0:
+            odometry = estimator.odometry()
+            sigmas = np.sqrt(odometry.attitude_variance[:2])
+            errors.append(2.0 * np.abs(odometry.q_WB[1:3]) / sigmas)
+    health = estimator.health()
+    assert health["noisy"] == ("gyroscope" if factor > 1.0 else "")
+    assert health["status"] == ("noisy gyroscope" if factor > 1.0 else "running")
+    assert np.mean(np.square(errors)) < 2.0
+
+
+def test_a_noisy_gyroscope_is_named_in_flight_and_before_it():
+    """As in the search's flight faults 8103/361."""
+    for at_s, held in ((6.0, False), (0.5, True)):
+        scenario = load_scenario(
+            "hover", {"sensors": "fcnd_gps", "autopilot": "fcnd"}, seed=3, duration_s=8.0
+        )
+        loop = ClosedLoop(scenario)
+        loop.fail_sensor("imu", FaultParams("noisier", at_s, value=(8.0,)))
+        loop.fly()
+        told = {event.name: event.message for event in loop.events}
+        words = "gyroscope: noise far beyond what is stated"
+        assert not held or told["arming refused"] == "noise far beyond what is stated: gyroscope"
+        assert held or told["sensor noisy"] == words
+        assert ("takeoff" in told) == (not held)

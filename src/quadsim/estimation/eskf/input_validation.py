@@ -54,6 +54,7 @@ from quadsim.estimation.eskf.repetition import (
     ACCELEROMETER,
     GYROSCOPE,
     is_repeated,
+    stated_noise,
     watch_source,
 )
 from quadsim.estimation.eskf.standing import STILL_FORCE_MPS2, STILL_RATE_RADPS
@@ -75,6 +76,9 @@ LARGEST = np.array(
 SLOW_MPS = 0.2
 #: What somebody reports of a vehicle that stands counts for so long.
 STOOD_NS = 500_000_000
+#: A gyroscope is noisy whose noise is so many times what it states, and more than a density that
+#: turns the attitude by 3 degrees in a second, rad/s/sqrt(Hz); until it is half of that.
+NOISIER, LOUD_DENSITY = 3.0, 0.05
 #: No optical flow is taken over a longer time, s.
 LONGEST_FLOW_S = 0.5
 #: Variances that no message means, in the units of any sensor.
@@ -147,7 +151,9 @@ def judge_imu(line: Buffer, stamp_ns: int, values: Array, covariance: Array) -> 
 
 
 @kernel
-def watch_repetition(line: Buffer, kind: int, stamp_ns: int, values: Array, first: int) -> bool:
+def watch_repetition(
+    line: Buffer, kind: int, stamp_ns: int, values: Array, first: int, variance: float
+) -> bool:
     """Take note of a sensor's value; whether it is one that repeats, and so states nothing.
 
     Args:
@@ -156,6 +162,7 @@ def watch_repetition(line: Buffer, kind: int, stamp_ns: int, values: Array, firs
         stamp_ns: of the message.
         values: its numbers.
         first: index of the sensor's first one.
+        variance: of a part of the IMU, as it states it.
     """
     source, state = line.sources[kind], line.state
     if state.running == 1 and line.moved == 0:
@@ -165,7 +172,9 @@ def watch_repetition(line: Buffer, kind: int, stamp_ns: int, values: Array, firs
         turns = norm(vec3(state.turning_S)) > STILL_RATE_RADPS
         line.moved = int(turns or abs(force) > STILL_FORCE_MPS2)
     stands = is_standing(line, kind, stamp_ns)
-    watch_source(source, kind, values, first, line.moved == 0, stands)
+    other = line.sources[GYROSCOPE if kind == ACCELEROMETER else ACCELEROMETER]
+    states = stated_noise(variance, other)
+    watch_source(source, kind, values, first, line.moved == 0, stands, states)
     line.frozen = line.frozen & ~(1 << kind) | source.frozen << kind
     return is_repeated(kind, source)
 
@@ -180,14 +189,36 @@ def is_standing(line: Buffer, kind: int, stamp_ns: int) -> bool:
 
 
 @kernel
+def loud_variance(line: Buffer, covariance: Array) -> Vec3:
+    """Variances of the gyroscope's noise where that is far beyond what it states; else zeros.
+
+    Args:
+        line: TIMELINE record; whether it is noisy is kept there.
+        covariance: (18,) of the sample.
+    """
+    period_s, noise = line.state.period_s, line.sources[GYROSCOPE].noise
+    if period_s <= 0.0:
+        return (0.0, 0.0, 0.0)
+    loud, share = 0, 0.5 if line.noisy == 1 else 1.0
+    density2 = line.params.noise.gyro_density * line.params.noise.gyro_density
+    for i in range(3):
+        stated = covariance[9 + 4 * i]
+        stated = stated if stated > 0.0 else density2 / period_s
+        limit = max(NOISIER * NOISIER * stated, LOUD_DENSITY * LOUD_DENSITY / period_s)
+        loud += int(noise[i] > share * share * limit)
+    line.noisy = int(loud > 0)
+    return vec3(noise) if loud > 0 else (0.0, 0.0, 0.0)
+
+
+@kernel
 def accept_imu(line: Buffer, stamp_ns: int, values: Array, covariance: Array) -> int:
     """Put an IMU sample onto the timeline; see :func:`accept`."""
     verdict = judge_imu(line, stamp_ns, values, covariance)
     if line.count >= CAPACITY:
         verdict = OVERFLOW
     taken = verdict in (OK, GAP, CLOCK_JUMP)
-    still = taken and watch_repetition(line, ACCELEROMETER, stamp_ns, values, 0)
-    steady = taken and watch_repetition(line, GYROSCOPE, stamp_ns, values, 3)
+    still = taken and watch_repetition(line, ACCELEROMETER, stamp_ns, values, 0, covariance[0])
+    steady = taken and watch_repetition(line, GYROSCOPE, stamp_ns, values, 3, covariance[9])
     if verdict == OK and (still or steady):
         verdict = UNCHANGED
     line.received[IMU] += 1
@@ -200,12 +231,12 @@ def accept_imu(line: Buffer, stamp_ns: int, values: Array, covariance: Array) ->
         line.state.running = 0
     line.newest_imu_ns = stamp_ns
     line.newest = insert(line, IMU, stamp_ns)
-    event = line.events[line.newest]
+    event, loud = line.events[line.newest], loud_variance(line, covariance)
     for i in range(6):
         event.values[i] = values[i]
     for i in range(3):
         event.values[6 + i] = -1.0 if still else covariance[4 * i]
-        event.values[9 + i] = -1.0 if steady else covariance[9 + 4 * i]
+        event.values[9 + i] = -1.0 if steady else max(covariance[9 + 4 * i], loud[i])
     return verdict
 
 
@@ -405,7 +436,7 @@ def accept(
     if kind == ZERO_VELOCITY:
         line.stood_ns = stamp_ns
     elif verdict == OK and kind == first:
-        repeats = watch_repetition(line, kind, stamp_ns, values, 0)
+        repeats = watch_repetition(line, kind, stamp_ns, values, 0, 0.0)
     if verdict == OK and repeats:
         verdict = UNCHANGED
     late = line.done > 0 and follows(line.events[line.done - 1], kind, stamp_ns)

@@ -229,7 +229,7 @@ def hear(
         one.near = one.near + 1 if one.range_m < params.gate.range_min_m else 0
     if math.isinf(values[0]):
         return False
-    watch_source(one.source, kind, values, 0, rests, stands)
+    watch_source(one.source, kind, values, 0, rests, stands, 0)
     return is_repeated(kind, one.source)
 
 

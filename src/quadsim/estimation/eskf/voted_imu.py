@@ -13,7 +13,7 @@ from quadsim.estimation.eskf.measurement_buffer import (
     go_back,
     insert,
 )
-from quadsim.estimation.eskf.repetition import ACCELEROMETER, GYROSCOPE
+from quadsim.estimation.eskf.repetition import ACCELEROMETER, GYROSCOPE, forget_run
 from quadsim.estimation.eskf.voting import (
     BEFORE_NS,
     SAMPLES,
@@ -85,7 +85,7 @@ def change_imu(line: Buffer) -> None:
     vote.used = used
     vote.switches += 1
     for part in (ACCELEROMETER, GYROSCOPE):
-        line.sources[part].run = line.sources[part].frozen = 0
+        forget_run(line.sources[part])
         line.frozen = line.frozen & ~(1 << part)
     second = used == 1
     since_ns = lost.since_ns - BEFORE_NS

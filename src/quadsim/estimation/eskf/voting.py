@@ -37,7 +37,13 @@ from quadsim.estimation.eskf.layout import (
     Eskf,
 )
 from quadsim.estimation.eskf.parameters import EstimatorParams
-from quadsim.estimation.eskf.repetition import ACCELEROMETER, Source, watch_source
+from quadsim.estimation.eskf.repetition import (
+    ACCELEROMETER,
+    Source,
+    forget_source,
+    stated_noise,
+    watch_source,
+)
 from quadsim.geometry.rotation import conjugate, from_euler, multiply, quat, rotate, unrotate
 from quadsim.geometry.vector import add, cross, scale, store, subtract, vec3
 
@@ -159,9 +165,7 @@ def begin_vote(vote: Vote) -> None:
         imu.squares[:] = 0.0
         imu.usual_noise[:] = 0.0
         for part in range(2):
-            source = imu.sources[part]
-            source.count = source.changes = source.run = source.noiseless = source.frozen = 0
-            source.longest = source.step = 0.0
+            forget_source(imu.sources[part])
     vote.used = vote.learned = vote.disagree_ns = 0
     vote.done, vote.flown_s, vote.window_ns = -1, 0.0, WINDOW_NS
     vote.difference[:] = 0.0
@@ -254,7 +258,9 @@ def watch_imu(
     elif imu.heard > 1 and dt_s < 3.0 * imu.period_s:
         imu.period_s += 0.01 * (dt_s - imu.period_s)
     for part in range(2):
-        watch_source(imu.sources[part], ACCELEROMETER + part, values, 3 * part, rests, False)
+        source, kind = imu.sources[part], ACCELEROMETER + part
+        states = stated_noise(covariance[9 * part], imu.sources[1 - part])
+        watch_source(source, kind, values, 3 * part, rests, False, states)
     least_ns = round(WINDOW_SAMPLES * 1e9 * imu.period_s)
     if imu.heard == WINDOW_SAMPLES and least_ns > vote.window_ns + 1000:
         vote.window_ns = least_ns  # nothing is over yet

@@ -100,6 +100,7 @@ class FlightManager(FlightContext):
         self._arming_refused = self.refused = ""
         self._rejected: Sequence[str] = ()
         self._repeating: Sequence[str] = ()
+        self._noisy: Sequence[str] = ()
         self._forget()
         #: What each state does by itself.
         self._ticks: dict[str, Callable[[], None]] = {
@@ -209,8 +210,10 @@ class FlightManager(FlightContext):
         if self.armed:
             return "armed already"
         names, repeating = ", ".join(self._rejected), ", ".join(self._repeating)
+        noisy = ", ".join(self._noisy)
         reason = (
             (f"sensors repeat one value: {repeating}" if repeating else None)
+            or (f"noise far beyond what is stated: {noisy}" if noisy else None)
             or (f"measurements are rejected: {names}" if names else None)
             or self.estimate.refusal(self.battery.charge)
             or mission_fault(self._items, self.params, self.estimate.p_W)
@@ -320,14 +323,20 @@ class FlightManager(FlightContext):
         """Take note of the battery: its charge, 0 to 1 or NaN, and its voltage under load."""
         self.battery.take(stamp_ns, charge, voltage_V, self.flying)
 
-    def take_rejected(self, sensors: Sequence[str], repeating: Sequence[str] = ()) -> None:
-        """Take note of which sensors the estimator rejects, or which repeat one value.
+    def take_rejected(
+        self, sensors: Sequence[str], repeating: Sequence[str] = (), noisy: Sequence[str] = ()
+    ) -> None:
+        """Take note of which sensors the estimator rejects, repeat one value, or are noisy.
 
         With any it does not arm. In the air it lands without a whole IMU, level without a
-        gyroscope, as nothing tells the attitude any more.
+        gyroscope, as nothing tells the attitude any more. Of noise it tells; the estimate's
+        deviations grow by it.
         """
         begun = [name for name in repeating if name not in self._repeating]
-        self._rejected, self._repeating = sensors, repeating
+        if self.armed and noisy and not self._noisy:
+            words = f"{' and '.join(noisy)}: noise far beyond what is stated"
+            self.event(WARN, "sensor noisy", words)
+        self._rejected, self._repeating, self._noisy = sensors, repeating, noisy
         if not (begun and self.armed):
             return
         reason = f"{' and '.join(begun)}: one value again and again"

@@ -316,8 +316,11 @@ class AutopilotNode(QuadsimNode):
                 values = values_of(status)
                 self.manager.estimate.awaited = partial(str, values.get("awaited", ""))
                 rejected, repeating = values.get("rejected", ""), values.get("repeating", "")
+                noisy = values.get("noisy", "")
                 self.manager.take_rejected(
-                    [rejected] if rejected else [], repeating.split(", ") if repeating else []
+                    [rejected] if rejected else [],
+                    repeating.split(", ") if repeating else [],
+                    [noisy] if noisy else [],
                 )
 
     def _on_mission(self, payload: bytes) -> None:

@@ -23,6 +23,7 @@ from quadsim.estimation.interface import (
     BlindIns,
     ErrorStateEkf,
     Estimator,
+    noisy_sensors,
     repeating_sensors,
 )
 from quadsim.estimation.odom_frame import OdomFrame
@@ -149,7 +150,7 @@ class EstimatorNode(QuadsimNode):
         self.listen(topics.EVENTS, self._resets.hear, raw=False)
         self.when_time_goes_back(self._on_time_back, ANEW)
         self._watch = ImuWatch(node_params.imu_timeout_s, self.simulated)
-        self._trouble, self._frozen = "", 0
+        self._trouble, self._frozen, self._noisy = "", 0, ""
         self._left_out: dict[str, str] = {}
         self.wall_timer(WATCH_PERIOD_S, self._look)
 
@@ -532,6 +533,12 @@ class EstimatorNode(QuadsimNode):
             if begun:
                 names = ", ".join(begun)
                 self.get_logger().warning(f"one value to the bit, again and again: {names}")
+            self.report()
+        noisy = ", ".join(noisy_sensors(self.filter.lines[0]))
+        if noisy != self._noisy:
+            self._noisy = noisy
+            if noisy:
+                self.get_logger().warning(f"noise far beyond what is stated: {noisy}")
             self.report()
         trouble = self._trouble_now()
         kind = trouble.split(" for ")[0]

@@ -98,7 +98,7 @@ def judge_estimate(
     if trouble:
         found.append((WARN if trouble.startswith(MEANT) else ERROR, trouble))
     status = str(values["status"])
-    if status.startswith(("rejects", "repeats")):
+    if status.startswith(("rejects", "repeats", "noisy")):
         found.append((WARN, status))
     elif status != "running" and not found:
         words = ": ".join(filter(None, (status, str(values.get("awaited", "")))))
