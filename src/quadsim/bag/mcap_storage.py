@@ -153,15 +153,13 @@ class McapStorage:
         self.facts.end_ns = statistics.message_end_time
         for index in metadata:
             self._file.seek(index.offset)
-            self._read_custom(index)
-
-    def _read_custom(self, index: MetadataIndex) -> None:
-        try:
-            record = next(StreamReader(self._file, skip_magic=True).records)
-            if isinstance(record, Metadata):
-                self.custom.update(record.metadata)
-        except DAMAGED:
-            self._notes.append(f"{self.facts.name}: a record of its metadata is damaged: left out")
+            try:
+                record = next(StreamReader(self._file, skip_magic=True).records)
+                if isinstance(record, Metadata):
+                    self.custom.update(record.metadata)
+            except DAMAGED:
+                words = "a record of its metadata is damaged: left out"
+                self._notes.append(f"{self.facts.name}: {words}")
 
     def batches(self, wanted: Collection[str], start_ns: int) -> Iterator[Batch]:
         """Messages of some topics from a log time on, in its order."""

@@ -246,13 +246,10 @@ def _twist(command: VelocityCommand, target: DriverCommand) -> Fields:
 def _px4_setpoint(command: VelocityCommand, target: DriverCommand) -> Fields:
     """TrajectorySetpoint: NaN is what PX4 is to leave alone (docs.px4.io, "Offboard Mode")."""
     v, yaw_rate = _velocity(command, target)
-    unknown = [float("nan")] * 3
     return {
         "timestamp": command.sent_ns // 1000,
-        "position": unknown,
+        **dict.fromkeys(("position", "acceleration", "jerk"), [float("nan")] * 3),
         "velocity": v,
-        "acceleration": unknown,
-        "jerk": unknown,
         "yaw": float("nan"),
         "yawspeed": yaw_rate,
     }

@@ -83,7 +83,6 @@ def _space(
     middle: tuple[float, float, float],
     far_m: float,
 ) -> rrb.Spatial3DView:
-    """One camera."""
     origin, contents = "/world", ["+ /world/**"]
     up = (0.0, 0.0, 1.0)
     if camera == "chase":

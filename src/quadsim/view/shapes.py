@@ -89,17 +89,13 @@ def _blades(radius_m: float, direction: float) -> Triangles:
     chord, pitch = 0.16 * radius_m, 0.35 * direction
     span = np.array([0.06, 0.3, 1.0]) * radius_m
     width = np.array([0.4, 1.0, 0.55]) * 0.5 * chord
-    rows = []
-    for x, half in zip(span, width, strict=True):
-        # the leading edge is ahead in the sense of rotation, and higher
-        for side in (1.0, -1.0):
-            lead = side * half
-            rows.append((x, direction * lead, lead * direction * math.tan(pitch) + 0.004))
+    edges = [(x, lead) for x, half in zip(span, width, strict=True) for lead in (half, -half)]
+    # the leading edge is ahead in the sense of rotation, and higher
+    rows = [(x, direction * lead, lead * direction * math.tan(pitch) + 0.004) for x, lead in edges]
     strip = np.array(rows)
     faces = [(0, 1, 3), (0, 3, 2), (2, 3, 5), (2, 5, 4)]
-    both = [strip, strip * [-1.0, -1.0, 1.0]]
     parts = []
-    for points in both:
+    for points in (strip, strip * [-1.0, -1.0, 1.0]):
         colours = np.broadcast_to(np.array(BLADE, np.uint8), points.shape).copy()
         parts.append(Triangles(points, np.array(faces), colours))
     return joined_meshes(parts)
@@ -111,8 +107,7 @@ def _disc(radius_m: float) -> Triangles:
     points = np.vstack([np.zeros((1, 3)), rim])
     around = np.arange(32)
     up = np.stack([np.zeros(32, int), 1 + around, 1 + (around + 1) % 32], axis=1)
-    colours = np.full((33, 3), 90, np.uint8)
-    return Triangles(points, up, colours)
+    return Triangles(points, up, np.full((33, 3), 90, np.uint8))
 
 
 @dataclass(frozen=True)
@@ -160,9 +155,10 @@ def vehicle_shape(params: VehicleParams) -> VehicleShape:
         root, seat = plate + np.array([0.25 * x, 0.25 * y, 0.0]), np.array([x, y, z - 0.1 * arm_m])
         parts.append(_rod(root, seat, 1.3 * thin, colour))
         parts.append(_rod(seat, np.array([x, y, z]), 2.6 * thin, GREY))
-    legs = [(plate + foot * [0.45, 0.45, 0.0], foot) for foot in feet]
-    parts += [_rod(top, foot, 0.8 * thin, GREY) for top, foot in legs]
-    parts += _skids(feet, 0.9 * thin)
+    parts += [_rod(plate + foot * [0.45, 0.45, 0.0], foot, 0.8 * thin, GREY) for foot in feet]
+    # tubes that join the feet of the left, and those of the right
+    sides = (feet[feet[:, 1] > 0.0], feet[feet[:, 1] < 0.0])
+    parts += [_rod(side[0], side[1], 0.9 * thin, GREY) for side in sides if len(side) == 2]
     radius_m = params.rotor.radius_m or ROTOR_SHARE * arm_m
     rotors = tuple(
         RotorShape(tuple(hub), direction, _blades(radius_m, direction), _disc(radius_m))
@@ -171,9 +167,3 @@ def vehicle_shape(params: VehicleParams) -> VehicleShape:
     body = joined_meshes(parts)
     reach_m = float(np.linalg.norm(body.points_m, axis=1).max()) + (radius_m if len(hubs) else 0.0)
     return VehicleShape(body, rotors, reach_m)
-
-
-def _skids(feet: Array, radius_m: float) -> list[Triangles]:
-    """Tubes that join the feet of the left, and those of the right."""
-    sides = (feet[feet[:, 1] > 0.0], feet[feet[:, 1] < 0.0])
-    return [_rod(side[0], side[1], radius_m, GREY) for side in sides if len(side) == 2]

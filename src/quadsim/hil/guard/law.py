@@ -115,12 +115,6 @@ def way_out(normal: Array, bound_m: Array) -> Array | None:
     return out
 
 
-def _is_within(path: Path) -> bool:
-    """Whether the vehicle is in a shape's way."""
-    near = path.nearest_W
-    return math.sqrt(near @ near) <= path.keep_out_m
-
-
 class Moment(NamedTuple):
     """What a command is made of.
 
@@ -337,7 +331,9 @@ class _Command:
             normals.append(normal[~inside])
             bounds.append(bound[~inside])
             words += ["known shape"] * int((~inside).sum())
-        leads = [plan_escape(way, self._wish) for way in self._ways if _is_within(way)]
+        apart_m = [math.sqrt(way.nearest_W @ way.nearest_W) for way in self._ways]
+        near = [way for way, m in zip(self._ways, apart_m, strict=True) if m <= way.keep_out_m]
+        leads = [plan_escape(way, self._wish) for way in near]
         for given in (leads, []):  # to give way is not worth an obstacle
             planes = np.concatenate([*normals, *(normal[None] for normal, _ in given)])
             led = np.array([bound for _, bound in given])

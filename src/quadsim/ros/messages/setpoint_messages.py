@@ -17,8 +17,6 @@ from quadsim.ros.messages.cdr import MessageError, put_xyz, xyz
 from quadsim.ros.messages.commands import read_attitude_command
 from quadsim.ros.messages.world import make_time
 
-LEVEL = (1.0, 0.0, 0.0, 0.0)
-
 
 def read_attitude_setpoint(message: MultiDOFJointTrajectory) -> ThrustSetpoint:
     """Of ``command_attitude``: transform, yaw rate and thrust of its first point.
@@ -46,7 +44,7 @@ def read_rates_setpoint(message: MultiDOFJointTrajectory) -> ThrustSetpoint:
     w_B, thrust = xyz(point.velocities[0].angular), point.accelerations[0].linear.z
     if not math.isfinite(sum(w_B) + thrust):
         raise MessageError("a rate or the thrust is not finite")
-    q_WB = LEVEL
+    q_WB = (1.0, 0.0, 0.0, 0.0)
     if point.transforms:
         stated = point.transforms[0].rotation
         q_WB = (stated.w, stated.x, stated.y, stated.z)
@@ -67,10 +65,7 @@ def make_setpoint(setpoint: ThrustSetpoint, stamp_ns: int) -> MultiDOFJointTraje
         setattr(transform.rotation, axis, number)
     put_xyz(velocity.angular, setpoint.w_B)
     acceleration.linear.z = float(setpoint.thrust_mps2)
-    point.transforms, point.velocities, point.accelerations = (
-        [transform],
-        [velocity],
-        [acceleration],
-    )
+    point.transforms, point.velocities = [transform], [velocity]
+    point.accelerations = [acceleration]
     message.points = [point]
     return message

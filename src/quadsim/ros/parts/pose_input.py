@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from quadsim.base.compiled import new_record
 from quadsim.base.records import KINEMATICS
@@ -19,10 +18,7 @@ from quadsim.ros.runtime.reset_times import Ahead
 #: A stamp that is older by more is that of a clock which was set back, ns.
 BACK_NS = 1_000_000_000
 #: What the pose can come as: the topic that is listened to, and what reads it.
-FORMS: dict[str, tuple[topics.Topic, Any]] = {
-    **POSES,
-    "odometry": (topics.ODOMETRY, OdometryReader),
-}
+FORMS = POSES | {"odometry": (topics.ODOMETRY, OdometryReader)}
 
 
 class PoseInput:
