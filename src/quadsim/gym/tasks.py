@@ -272,6 +272,8 @@ class Forest(Task):
     memory = 1  # how far east it was
     episode_s = 30.0
     lost_m = 50.0
+    training_steps = 4_000_000
+    learning = CALM
     changes: Mapping[str, Any] = {"world": "forest"}
 
     def begin(self, start: Beginning) -> None:
