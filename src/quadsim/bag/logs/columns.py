@@ -88,6 +88,10 @@ class Table:
         return len(next(iter(self.columns.values()), ()))
 
 
+#: What the two fields of an IMU are.
+_IMU = {"f": "specific force", "w": "rates"}
+
+
 def map_of(path: Path, kind: str, tables: Mapping[str, Table], name: str) -> ColumnMap:
     """The column map of a log: the one named, its own, or the best of the shipped ones.
 
@@ -100,6 +104,7 @@ def map_of(path: Path, kind: str, tables: Mapping[str, Table], name: str) -> Col
         chosen = load(ColumnMap, file)
         if chosen.format != kind:
             raise InputError(f"{file}: format: {chosen.format}, but {path} is {kind}")
+        _check_columns(chosen, path, file, tables)
         if not any(_found(chosen, tables)):
             raise InputError(f"{file}: none of its columns is in {path}; it has {_names(tables)}")
         return chosen
@@ -112,6 +117,27 @@ def map_of(path: Path, kind: str, tables: Mapping[str, Table], name: str) -> Col
             f" {_names(tables)}"
         )
     return best
+
+
+def _check_columns(chosen: ColumnMap, path: Path, file: Path, tables: Mapping[str, Table]) -> None:
+    """Refuse a map with a column that nothing of the log is called, next to some that are there.
+
+    Raises:
+        InputError: naming the entry and the column.
+    """
+    there = {name for table in tables.values() for name in table.columns}
+    stamped = any(table.stamp_ns is not None for table in tables.values())
+    if not stamped and chosen.time not in there and any(len(table) for table in tables.values()):
+        raise InputError(
+            f"{file}: time: {chosen.time or 'not given'}: no such column in {path}; it has"
+            f" {_names(tables)}"
+        )
+    for i, entry in enumerate(chosen.entries):
+        lacking = [name for name in entry.columns if name not in there]
+        if lacking and len(lacking) < len(entry.columns):
+            raise InputError(
+                f"{file}: entries[{i}]: no column {lacking[0]} in {path}; it has {_names(tables)}"
+            )
 
 
 def _names(tables: Mapping[str, Table]) -> str:
@@ -248,13 +274,22 @@ def _add(
     elif type_name == BATTERY_STATE:
         add_battery(log, topic, stamp_ns, fields)
     else:
+        given = set(fields)
         _as_laid_out(fields, type_name)
+        for name in sorted({"f", "w"} & fields.keys() - given if topic == "imu/data_raw" else ()):
+            log.notes.append(f"{topic}: no column gives {name} ({_IMU[name]}): NaN")
         allowed = {name for name, _, _ in LAYOUTS[type_name].fields}
         if unknown := sorted(fields.keys() - allowed):
             raise InputError(
                 f"{path}: {topic}: no field {unknown[0]}; allowed: {', '.join(sorted(allowed))}"
             )
         shapes = {name: shape for name, _, shape in LAYOUTS[type_name].fields}
+        for name, values in fields.items():
+            if not name.endswith("_covariance") and values.shape[1:] != (shapes[name] or (1,)):
+                raise InputError(
+                    f"{path}: {topic}: field {name} takes {(shapes[name] or (1,))[0]} columns,"
+                    f" not {values.shape[1]}"
+                )
         columns = {name: v if shapes[name] else v[:, 0] for name, v in fields.items()}
         log.add(topic, stamp_ns, type_name, None, **columns)
 
@@ -273,6 +308,8 @@ def _as_laid_out(fields: dict[str, Array], type_name: str) -> None:
         fields.setdefault("v", nothing)
         fields.setdefault("w", nothing)
     elif type_name == OURS["imu/data_raw"]:
+        for name in {"f", "w"} - fields.keys():  # not known, and not 0
+            fields[name] = np.full((len(next(iter(fields.values()))), 3), np.nan)
         fields["q_covariance"] = np.zeros((1, 3, 3))
         fields["q_covariance"][0, 0, 0] = -1.0  # no orientation (REP 145)
 

@@ -215,3 +215,36 @@ def test_convert_writes_the_same_messages_as_a_bag(usd, tmp_path):
     assert result.exit_code == 0, result.output
     with open_bag(usd) as log, open_bag(target) as bag:
         assert list(log.messages(log.types)) == list(bag.messages(bag.types))
+
+
+@pytest.mark.parametrize(
+    ("time", "rates", "words"),
+    [
+        ("t", "[gx, gy, gz]", ""),
+        ("t_s", "[gx, gy, gz]", r"time: t_s: no such column in .*; it has t, ax, ay, az, gx"),
+        ("t", "[gx, gyy, gz]", r"entries\[1\]: no column gyy in "),
+        ("t", "[gx, gy]", "field w takes 3 columns, not 2"),
+        ("t", "[wx, wy, wz]", "imu/data_raw: no column gives w (rates): NaN"),
+    ],
+)
+def test_a_column_map_that_does_not_fit_is_refused_by_its_column(tmp_path, time, rates, words):
+    """An IMU whose rates had a misspelt column was written with rates of 0."""
+    path = tmp_path / "flight.csv"
+    rows = "".join(f"{0.01 * i:.2f},0,0,9.81,0.1,0,0\n" for i in range(20))
+    path.write_text("t,ax,ay,az,gx,gy,gz\n" + rows, encoding="utf-8")
+    (tmp_path / "flight.csv.columns.yaml").write_text(
+        f"description: x\nformat: csv\ntime: {time}\nentries:\n"
+        "  - {topic: imu/data_raw, field: f, columns: [ax, ay, az]}\n"
+        f"  - {{topic: imu/data_raw, field: w, columns: {rates}}}\n",
+        encoding="utf-8",
+    )
+    if not words or rates == "[wx, wy, wz]":
+        with open_bag(path) as bag:
+            assert bag.counts["/quad/imu/data_raw"] == 20
+            assert words in " ".join(bag.notes)
+            first = bag.deserialize(next(bag.messages(["/quad/imu/data_raw"])))
+        assert np.isnan(first.angular_velocity.x) == bool(words)
+        assert first.linear_acceleration.z == 9.81
+        return
+    with pytest.raises(InputError, match=words), open_bag(path):
+        pass
