@@ -84,7 +84,10 @@ def train(options: TrainOptions) -> int:
         training = _begun(options, folder)
     steps = options.steps or training.envs.task.training_steps
     begin_s, first = time.perf_counter(), training.steps
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written ({error.strerror})") from None
     try:
         _learn(training, steps, folder)
     except KeyboardInterrupt:

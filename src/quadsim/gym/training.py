@@ -107,9 +107,18 @@ class Training:
             yield figures
 
     def save(self, file: Path) -> None:
-        """Write all from which :meth:`load` goes on; episodes begin anew then."""
-        with file.open("wb") as stream:
-            np.savez(stream, params=np.array(json.dumps(asdict(self.params))), **self.ppo.state)
+        """Write all from which :meth:`load` goes on; episodes begin anew then.
+
+        Raises:
+            InputError: it cannot be written; what was there is kept.
+        """
+        part, told = file.with_name(f"{file.name}.part"), json.dumps(asdict(self.params))
+        try:
+            with part.open("wb") as stream:
+                np.savez(stream, params=np.array(told), **self.ppo.state)
+            part.replace(file)
+        except OSError as error:
+            raise InputError(f"{file}: cannot be written ({error.strerror})") from None
 
     def export(self, file: Path) -> None:
         """Write the policy as ONNX: observations as they are seen in, actions in ±1 out."""

@@ -93,6 +93,17 @@ def training():
 
 
 @pytest.mark.many
+def test_a_training_that_cannot_be_saved_keeps_what_was_saved(training, tmp_path):
+    """A full disk ended it with a traceback, and the file of before was cut."""
+    file = tmp_path / "training.npz"
+    training.save(file)
+    content = file.read_bytes()
+    (tmp_path / "training.npz.part").mkdir()
+    with pytest.raises(InputError, match="cannot be written"):
+        training.save(file)
+    assert file.read_bytes() == content
+
+
 def test_a_training_goes_on_from_its_file(training, tmp_path):
     from quadsim.gym.training import Training
 
@@ -142,6 +153,10 @@ def test_the_command_trains_goes_on_and_flies(tmp_path, monkeypatch, capsys):
     code, told = run("--resume", "run", "--action", "velocity")
     assert code == 2
     assert "--action: --resume goes on as it was begun" in told
+    (tmp_path / "file").write_text("")
+    code, told = run("--steps", "64", *small, "--output", "file/run")
+    assert code == 2
+    assert "file/run: cannot be written (Not a directory)" in told
     code, told = run("--learning", "speed=2")
     assert code == 2
     assert "speed" in told
