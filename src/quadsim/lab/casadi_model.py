@@ -106,8 +106,14 @@ def casadi_step(model: Any, step_s: float) -> Any:
 
     Args:
         model: of :func:`casadi_model`.
+        step_s: of the step, up to 1 s.
+
+    Raises:
+        InputError: the step is no such number.
     """
     ca = need("casadi", "casadi_step")
+    if isinstance(step_s, bool) or not isinstance(step_s, int | float) or not 0.0 < step_s <= 1.0:
+        raise InputError(f"step_s: {step_s!r}; allowed: > 0 and <= 1 s")
     x, u, theta = (ca.SX.sym(model.name_in(i), model.size1_in(i)) for i in range(3))
     k1 = model(x, u, theta)
     k2 = model(x + 0.5 * step_s * k1, u, theta)

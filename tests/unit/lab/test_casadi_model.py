@@ -79,3 +79,11 @@ def test_slopes_of_a_step_are_those_of_central_differences():
 def test_what_it_has_not_is_refused_by_name():
     with pytest.raises(InputError, match=r"kind: helicopter: is not in the smooth model"):
         casadi_model(load_scenario("hover", vehicle="thesis_helicopter").vehicle)
+
+
+@pytest.mark.parametrize("step_s", [0.0, -0.01, float("nan"), 10.0, "x"])
+def test_a_step_that_is_none_is_refused(step_s):
+    """A step of NaN made a function that gives NaN."""
+    model = casadi_model(load_scenario("hover").vehicle)
+    with pytest.raises(InputError, match="step_s: .*; allowed: > 0 and <= 1 s"):
+        casadi_step(model, step_s)
