@@ -85,5 +85,5 @@ def test_what_it_has_not_is_refused_by_name():
 def test_a_step_that_is_none_is_refused(step_s):
     """A step of NaN made a function that gives NaN."""
     model = casadi_model(load_scenario("hover").vehicle)
-    with pytest.raises(InputError, match="step_s: .*; allowed: > 0 and <= 1 s"):
+    with pytest.raises(InputError, match=r"step_s: .*; allowed: > 0 and <= 1 s"):
         casadi_step(model, step_s)
