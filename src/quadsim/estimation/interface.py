@@ -549,9 +549,13 @@ def repeating_sensors(frozen: int) -> list[str]:
     return [name for at, name in enumerate(SOURCES) if frozen >> at & 1]
 
 
+#: Sensors whose noise is judged, in the order of the bits of ``noisy``.
+NOISY = ("gyroscope", "gnss_position", "gnss_velocity")
+
+
 def noisy_sensors(line: Any) -> list[str]:
     """Names of the sensors whose noise is far beyond what they state, of the filter's record."""
-    return ["gyroscope"] if line["noisy"] else []
+    return [name for at, name in enumerate(NOISY) if line["noisy"] >> at & 1]
 
 
 def left_out_of(line: Any) -> dict[str, str]:

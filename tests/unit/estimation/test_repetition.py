@@ -328,3 +328,70 @@ def test_a_noisy_gyroscope_is_named_in_flight_and_before_it():
         assert not held or told["arming refused"] == "noise far beyond what is stated: gyroscope"
         assert held or told["sensor noisy"] == words
         assert ("takeoff" in told) == (not held)
+
+
+def rest_on_fixes(noise_of):
+    """An estimator at rest whose fixes state 2 cm and 3 cm/s and have other errors, 12 s."""
+    rng = np.random.default_rng(5)
+    estimator, rows = ErrorStateEkf(EstimatorParams(), DATUM), []
+    for k in range(1, 2400):
+        stamp_ns, t = k * 5_000_000, k * 0.005
+        f_S = np.array([0.0, 0.0, 9.80665]) + rng.normal(0.0, 0.05, 3)
+        estimator.imu(
+            stamp_ns, f_S, rng.normal(0.0, 0.005, 3), 25e-4 * np.eye(3), 25e-6 * np.eye(3)
+        )
+        if k % 20 == 0:
+            factor, offset_m = noise_of(t)
+            p_W = offset_m + rng.normal(0.0, 0.02 * factor, 3)
+            v_W = rng.normal(0.0, 0.03 * factor, 3)
+            estimator.gnss_position(stamp_ns, DATUM.to_geodetic(p_W), 4e-4 * np.eye(3))
+            estimator.gnss_velocity(stamp_ns, v_W, 9e-4 * np.eye(3))
+            estimator.magnetic_field(stamp_ns, np.array([0.0, 2.15e-5, -4.3e-5]))
+        if t > 6.0 and k % 20 == 10:
+            now = estimator.odometry()
+            rows.append((*(now.p_W / np.sqrt(now.p_variance)), *now.v_W))
+    return estimator, np.array(rows)
+
+
+def test_fixes_far_noisier_than_they_state_are_named_and_count_as_they_are():
+    """Refused for 2 s, a single one of them moved position and velocity by 50 deviations."""
+    estimator, rows = rest_on_fixes(lambda t: (50.0 if t > 6.0 else 1.0, 0.0))
+    health = estimator.health()
+    assert health["noisy"] == "gnss_position, gnss_velocity"
+    assert health["recoveries"] == 0
+    assert np.abs(rows[:, :3]).max() < 5.0
+    assert np.abs(rows[:, 3:]).max() < 1.0  # a velocity alone is 1.5 m/s off
+
+
+@pytest.mark.parametrize(("step_m", "until_s"), [(3.0, 6.05), (3.0, 99.0), (0.2, 99.0)])
+def test_an_outlier_and_a_step_are_no_noise(step_m, until_s):
+    estimator, _ = rest_on_fixes(lambda t: (1.0, step_m if 6.0 <= t < until_s else 0.0))
+    assert estimator.health()["noisy"] == ""
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_receiver_fifty_times_noisier_is_named_and_the_flight_lands(seed):
+    """A recovery by one of its fixes sent the vehicle into the ground at 9 m/s."""
+    scenario = load_scenario("square", {}, seed=seed)
+    loop = ClosedLoop(scenario)
+    loop.fail_sensor("gnss", FaultParams("noisier", 10.0, value=(50.0,)))
+    loop.fly()
+    told = [event.name for event in loop.events]
+    assert "sensor noisy" in told
+    assert "crash" not in told
+    assert "landed" in told
+
+
+def test_an_impact_is_no_noise():
+    """A Crazyflie's touch-down was a noisy gyroscope: one sample filled the mean."""
+    rng = np.random.default_rng(7)
+    estimator = ErrorStateEkf(EstimatorParams(), DATUM)
+    stated, told = 0.02**2 * np.eye(3), set()
+    for k in range(1, 1200):
+        hit = 5.0 if 1000 <= k < 1003 else 0.0
+        w_S = rng.normal(0.0, 0.02, 3) + hit * (-1.0) ** k
+        f_S = np.array([0.0, 0.0, G]) + rng.normal(0.0, 0.05, 3)
+        estimator.imu(k * IMU_NS, f_S, w_S, 25e-4 * np.eye(3), stated)
+        if k >= 1000:
+            told.add(estimator.health()["noisy"])
+    assert told == {""}

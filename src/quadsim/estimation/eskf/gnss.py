@@ -36,6 +36,7 @@ from quadsim.estimation.eskf.layout import (
     THETA,
     Eskf,
     P,
+    Scatter,
     V,
 )
 from quadsim.estimation.eskf.parameters import RECOVERY_S, EstimatorParams
@@ -62,6 +63,10 @@ POSITION_RECOVERY_S = 7.0
 #: A stamp that is later than its fix counts beyond so many deviations (one chance in four thousand)
 #: and this time, and no more below the half.
 COUNTS_SIGMAS, COUNTS_S = 3.5, 0.03
+
+#: Measurements are noisy whose white noise is so many times what they state, in so many more of the
+#: last ones than not; of these at most MOST_NOISY count. Share of a new one in its variance.
+NOISIER, MANY_NOISY, MOST_NOISY, SCATTER_SHARE = 5.0, 4, 10, 0.1
 
 
 @kernel
@@ -249,6 +254,34 @@ def ahead_noise(params: EstimatorParams, noise: Sym3, back_s: float, factor: flo
 
 
 @kernel
+def scattered(scatter: Scatter, innovation: Vec3, noise: Sym3) -> Sym3:
+    """Noise of a measurement: as stated, or as it is where they scatter far beyond that.
+
+    Refused for long, one of them alone would move the estimate to where it happens to be. Of white
+    noise the mean of the product of two changes in a row is its variance, below zero. A step, a
+    drift and an outlier have no such pairs. The worst axis counts for all.
+
+    Args:
+        scatter: of the measurements of this kind so far.
+        innovation: of this one.
+        noise: upper half of its covariance.
+    """
+    stated = (noise[0], noise[3], noise[5])
+    change, beyond, most = subtract(innovation, vec3(scatter.innovation)), 0, 0.0
+    for i in range(3):
+        product = -change[i] * scatter.change[i]
+        scatter.variance[i] += SCATTER_SHARE * (product - scatter.variance[i])
+        beyond |= int(product > NOISIER * NOISIER * stated[i])
+        most = max(most, scatter.variance[i] / max(stated[i], 1e-12))
+    store(scatter.innovation, innovation)
+    store(scatter.change, change)
+    scatter.count = min(max(scatter.count + 2 * beyond - 1, 0), MOST_NOISY)
+    if scatter.count == 0 or (scatter.count >= MANY_NOISY and most > NOISIER * NOISIER):
+        scatter.noisy = int(scatter.count > 0)
+    return scaled_noise(max(most, 1.0), noise) if scatter.noisy == 1 else noise
+
+
+@kernel
 def fuse_gnss_position(state: Eskf, params: EstimatorParams, p_W: Vec3, noise: Sym3) -> int:
     """Fuse the antenna's position.
 
@@ -289,6 +322,7 @@ def fuse_gnss_position(state: Eskf, params: EstimatorParams, p_W: Vec3, noise: S
     noise = ahead_noise(params, noise, back_s, 0.5 * back_s * back_s)
     state.fix_ns = state.stamp_ns
     innovation = subtract(p_W, predicted_W)
+    noise = scattered(state.scatter[0], innovation, noise)
     result = update_vector(state, GNSS_POSITION, innovation, noise, params.gate.chi2_3)
     if result == ACCEPTED:
         state.aided_ns = state.stamp_ns
@@ -364,6 +398,9 @@ def fuse_gnss_velocity(state: Eskf, params: EstimatorParams, v_W: Vec3, noise: S
         noise = ahead_noise(params, noise, back_s, back_s)
         for i in range(3):
             state.H[i, GNSS_TIME] = -a_W[i]
+    noise = scattered(state.scatter[1], innovation, noise)
+    if state.scatter[1].noisy == 1:
+        store(state.velocity_fix_variance, (noise[0], noise[3], noise[5]))
     result = update_vector(state, GNSS_VELOCITY, innovation, noise, params.gate.chi2_3)
     if result == ACCEPTED:
         state.aided_ns = state.stamp_ns

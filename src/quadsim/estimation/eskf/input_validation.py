@@ -199,14 +199,15 @@ def loud_variance(line: Buffer, covariance: Array) -> Vec3:
     period_s, noise = line.state.period_s, line.sources[GYROSCOPE].noise
     if period_s <= 0.0:
         return (0.0, 0.0, 0.0)
-    loud, share = 0, 0.5 if line.noisy == 1 else 1.0
+    loud, share = 0, 0.5 if line.noisy & 1 else 1.0
     density2 = line.params.noise.gyro_density * line.params.noise.gyro_density
     for i in range(3):
         stated = covariance[9 + 4 * i]
         stated = stated if stated > 0.0 else density2 / period_s
         limit = max(NOISIER * NOISIER * stated, LOUD_DENSITY * LOUD_DENSITY / period_s)
         loud += int(noise[i] > share * share * limit)
-    line.noisy = int(loud > 0)
+    fixes = line.state.scatter
+    line.noisy = int(loud > 0) | fixes[0].noisy << 1 | fixes[1].noisy << 2
     return vec3(noise) if loud > 0 else (0.0, 0.0, 0.0)
 
 

@@ -15,7 +15,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import Array, Quaternion, Record, Vector
+from quadsim.base.compiled import Array, Quaternion, Record, Records, Vector
 from quadsim.base.parameters import dtype_of
 
 #: First index of each part of the error state: attitude, velocity, position, gyroscope and
@@ -179,6 +179,16 @@ class Heading(Record):
     accel_bias_variance: float  # at the start
 
 
+class Scatter(Record):
+    """How far the measurements of a kind scatter: see ``gnss.scattered``."""
+
+    innovation: Vector  # the last one, and its change
+    change: Vector
+    variance: Vector  # of their white noise, as they show it
+    count: int  # of late, beyond what they state
+    noisy: int
+
+
 class Eskf(Record):
     """The filter. ``running``: 0 while it aligns, 1 when the estimate is usable."""
 
@@ -252,6 +262,7 @@ class Eskf(Record):
     rest_count: int
     rest_w_S: Vector
     fix_ns: int  # newest GNSS position
+    scatter: Annotated[Records[Scatter], 2]  # of GNSS position and velocity
     field_ns: int  # newest magnetic field
     field_count: int
     field_q_WS: Quaternion  # attitude at that field

@@ -127,7 +127,7 @@ class Buffer(Record):
     backward_in_row: int
     sources: Annotated[Records[Source], len(SOURCES)]
     frozen: int  # of them, as bits
-    noisy: int  # whether the gyroscope's noise is far beyond what it states
+    noisy: int  # whose noise is far beyond what is stated, as bits: gyroscope, fix, its velocity
     moved: int  # whether the IMU has felt a motion
     stood_ns: int  # when somebody last stated that the vehicle stands
     vote: Vote  # of two IMUs

@@ -52,8 +52,9 @@ STEPS = 1.5
 WIDE, JITTERS, MANY_JITTERS = 2.5, 10, 100
 #: From here on an axis may be at the end of its range: 2 g, m/s^2, and 250 deg/s, rad/s.
 LEAST_RANGE = np.array([19.0, 4.3])
-#: Share of a new sample in the running variance of the noise.
-NOISE_SHARE = 1.0 / 64.0
+#: Share of a new sample in the running variance of the noise. It counts as so many times that at
+#: most, so that an impact is no noise; and as some, so that it can begin.
+NOISE_SHARE, MOST_OVER, LEAST_VARIANCE = 1.0 / 64.0, 8.0, 1e-8
 
 
 class Source(Record):
@@ -103,7 +104,8 @@ def watch_axes(source: Source, values: Array, first: int, least_range: float, st
     for i in range(3):
         before, change = source.axis_change[i], values[first + i] - source.values[i]
         bend = change - before
-        source.noise[i] += NOISE_SHARE * (bend * bend / 6.0 - source.noise[i])
+        most = MOST_OVER * max(source.noise[i], LEAST_VARIANCE)
+        source.noise[i] += NOISE_SHARE * (min(bend * bend / 6.0, most) - source.noise[i])
         wide = max(WIDE * source.axis_step[i], NOISELESS_STEP)
         if change * before < 0.0 and min(abs(change), abs(before)) > wide:
             jitters = 1
