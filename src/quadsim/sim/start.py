@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 import numpy as np
@@ -27,6 +27,8 @@ LAYOUTS = ("line", "grid", "circle", "vee")
 ON_GROUND_M = -1e5
 #: What the filter knows at the start.
 ALIGNED, TRUTH, DRAWN = "aligned", "truth", "drawn"
+#: Deviations of an estimate that is drawn.
+SIGMAS = ("position_sigma_m", "velocity_sigma_mps", "tilt_sigma_deg", "yaw_sigma_deg")
 #: How the autopilot begins.
 MODES = ("auto", "disarmed", "hover")
 
@@ -83,11 +85,14 @@ class StartParams:
     yaw_sigma_deg: Annotated[float, Spec("likewise", "deg", ge=0.0, le=60.0)] = 3.0
 
     def __post_init__(self) -> None:
-        """Refuse what a vehicle on the ground cannot have.
+        """Refuse what a vehicle on the ground cannot have, and what would not be used.
 
         Raises:
             InputError: naming the key.
         """
+        for each in fields(self) if self.estimate != DRAWN else ():
+            if each.name in SIGMAS and getattr(self, each.name) != each.default:
+                raise InputError(f"{each.name}: is of a drawn estimate; give estimate: drawn")
         if self.is_airborne:
             if self.positions_m:
                 raise InputError("positions_m: are on the ground; leave z_m out, or positions_m")
@@ -234,7 +239,10 @@ class StartParams:
             if short in keys:
                 renamed[key] = _numbers(keys, short, 3, where)
         rest = {k: v for k, v in keys.items() if k not in ("p_W", "q_WB", "v_W", "w_B")}
-        return unflatten(StartParams, flatten(self) | rest | renamed, where)
+        merged = flatten(self) | rest | renamed
+        if merged["estimate"] != DRAWN:  # the deviations of an earlier one are over
+            merged = {k: v for k, v in merged.items() if k not in SIGMAS or k in keys}
+        return unflatten(StartParams, merged, where)
 
 
 def _numbers(keys: Mapping[str, Any], key: str, count: int, where: str) -> list[float]:

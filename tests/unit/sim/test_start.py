@@ -113,6 +113,7 @@ def test_upside_down_in_the_air_it_turns_over_and_hovers():
         ({"z_m": 5.0, "rotor_speed_radps": [500.0]}, "1 for 4 rotors"),
         ({"mode": "hover"}, "hover is of a start in the air"),
         ({"z_m": 5.0, "estimate": "guess"}, "one of aligned, truth, drawn"),
+        ({"z_m": 5.0, "tilt_sigma_deg": 4.0}, "tilt_sigma_deg: is of a drawn estimate"),
         ({"height": 5.0}, "height"),
     ],
 )
