@@ -21,13 +21,19 @@ SECOND_E2 = E2 / (1.0 - E2)
 
 def meridian_radius_m(latitude_deg: float) -> float:
     """Radius of curvature of the ellipsoid towards the north."""
-    reduced = 1.0 - E2 * sin(radians(latitude_deg)) ** 2
+    reduced = _reduced(radians(latitude_deg))
     return SEMIMAJOR_M * (1.0 - E2) / (reduced * sqrt(reduced))
 
 
 def transverse_radius_m(latitude_deg: float) -> float:
     """Radius of curvature of the ellipsoid towards the east."""
-    return SEMIMAJOR_M / sqrt(1.0 - E2 * sin(radians(latitude_deg)) ** 2)
+    return SEMIMAJOR_M / sqrt(_reduced(radians(latitude_deg)))
+
+
+def _reduced(latitude: float) -> float:
+    """What both radii are divided by the root of."""
+    sine = sin(latitude)
+    return 1.0 - E2 * sine * sine
 
 
 @dataclass(frozen=True)
@@ -57,15 +63,14 @@ class Datum:
         # Bowring, Survey Review 23 (1976), twice: to rounding within 100 km of the ellipsoid
         parametric = atan2(z * SEMIMAJOR_M, off_axis * SEMIMINOR_M)
         for _ in range(2):
+            sine, cosine = sin(parametric), cos(parametric)
             latitude = atan2(
-                z + SECOND_E2 * SEMIMINOR_M * sin(parametric) ** 3,
-                off_axis - E2 * SEMIMAJOR_M * cos(parametric) ** 3,
+                z + SECOND_E2 * SEMIMINOR_M * sine * sine * sine,
+                off_axis - E2 * SEMIMAJOR_M * cosine * cosine * cosine,
             )
             parametric = atan2(SEMIMINOR_M * sin(latitude), SEMIMAJOR_M * cos(latitude))
         height_m = (
-            off_axis * cos(latitude)
-            + z * sin(latitude)
-            - SEMIMAJOR_M * sqrt(1.0 - E2 * sin(latitude) ** 2)
+            off_axis * cos(latitude) + z * sin(latitude) - SEMIMAJOR_M * sqrt(_reduced(latitude))
         )
         return degrees(latitude), degrees(atan2(y, x)), height_m
 

@@ -148,8 +148,10 @@ def _check_field_axes(sensors: Mapping[str, Any]) -> None:
     if not {"imu", "magnetometer"} <= sensors.keys():
         return
     imu, own = (sensors[kind].rotation_deg for kind in ("imu", "magnetometer"))
+    if imu == own:  # and no kernel is loaded for it
+        return
     a, b = (np.array(quaternion_of(*np.radians(each).tolist())) for each in (imu, own))
-    if 2.0 * math.acos(min(abs(float(a @ b)), 1.0)) > math.radians(FIELD_TURN_DEG):
+    if abs(float(np.sum(a * b))) < cos(math.radians(0.5 * FIELD_TURN_DEG)):
         raise InputError(
             f"sensors: magnetometer.rotation_deg {list(own)} is not the IMU's {list(imu)}, in whose"
             " axes (imu_link) the field is taken; give the magnetometer the IMU's rotation_deg"
