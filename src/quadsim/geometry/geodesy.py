@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from quadsim.base.parameters import Spec
+from quadsim.geometry.linear import applied
 
 #: Semi-axes of WGS 84 (NIMA TR8350.2) and its first and second eccentricity, squared.
 SEMIMAJOR_M = 6378137.0
@@ -54,11 +55,12 @@ class Datum:
         Returns:
             (3,) metres, ENU about this datum.
         """
-        return self._axes() @ (_earth_fixed(latitude_deg, longitude_deg, height_m) - self._origin())
+        off = _earth_fixed(latitude_deg, longitude_deg, height_m) - self._origin()
+        return applied(self._axes(), off)
 
     def to_geodetic(self, p_W: ArrayLike) -> tuple[float, float, float]:
         """Latitude and longitude in degrees and ellipsoid height in m of a position p_W (3,)."""
-        x, y, z = (self._origin() + np.asarray(p_W, dtype=float) @ self._axes()).tolist()
+        x, y, z = (self._origin() + applied(self._axes().T, np.asarray(p_W, dtype=float))).tolist()
         off_axis = hypot(x, y)
         # Bowring, Survey Review 23 (1976), twice: to rounding within 100 km of the ellipsoid
         parametric = atan2(z * SEMIMAJOR_M, off_axis * SEMIMINOR_M)
