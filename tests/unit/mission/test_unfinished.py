@@ -62,8 +62,10 @@ def test_an_arming_check_is_why_it_did_not_arm(check):
 
 
 @pytest.mark.parametrize(
-    "cause", ["measurements are rejected", "sensors repeat one value", "battery low", "mission[1]"]
-)
+    "cause",
+    ["measurements are rejected", "sensors repeat one value", "noise far beyond what is stated",
+     "battery low", "mission[1]"],
+)  # fmt: skip
 def test_what_else_refuses_is_why_it_did_not_arm(cause):
     narrow = FlightParams(fence=FenceParams(radius_m=2.0))
     rig = Rig(ITEMS, narrow if cause == "mission[1]" else FlightParams())
@@ -72,9 +74,21 @@ def test_what_else_refuses_is_why_it_did_not_arm(cause):
         rig.manager.take_rejected(["pressure"])
     elif cause == "sensors repeat one value":
         rig.manager.take_rejected([], ["gyroscope"])
+    elif cause == "noise far beyond what is stated":
+        rig.manager.take_rejected([], [], ["gyroscope"])
     elif cause == "battery low":
         rig.manager.take_battery(0, 0.2, 14.0)
     assert refused(rig).startswith(f"it did not arm: {cause}")
+
+
+def test_each_sensor_that_becomes_noisy_in_flight_is_told_once():
+    rig = Follower(ITEMS).take_off()
+    for noisy in (["gnss_position"], ["gnss_position"], ["gyroscope", "gnss_position"]):
+        rig.manager.take_rejected([], [], noisy)
+        rig.tick()
+    words = "noise far beyond what is stated"
+    told = [message for _, message in rig.named("sensor noisy")]
+    assert told == [f"gnss_position: {words}", f"gyroscope: {words}"]
 
 
 def test_who_was_never_asked_to_arm_or_to_start_says_so():

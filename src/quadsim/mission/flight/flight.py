@@ -333,8 +333,9 @@ class FlightManager(FlightContext):
         deviations grow by it.
         """
         begun = [name for name in repeating if name not in self._repeating]
-        if self.armed and noisy and not self._noisy:
-            words = f"{' and '.join(noisy)}: noise far beyond what is stated"
+        new = [name for name in noisy if name not in self._noisy]
+        if self.armed and new:
+            words = f"{' and '.join(new)}: noise far beyond what is stated"
             self.event(WARN, "sensor noisy", words)
         self._rejected, self._repeating, self._noisy = sensors, repeating, noisy
         if not (begun and self.armed):

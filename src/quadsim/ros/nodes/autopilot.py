@@ -320,7 +320,7 @@ class AutopilotNode(QuadsimNode):
                 self.manager.take_rejected(
                     [rejected] if rejected else [],
                     repeating.split(", ") if repeating else [],
-                    [noisy] if noisy else [],
+                    noisy.split(", ") if noisy else [],
                 )
 
     def _on_mission(self, payload: bytes) -> None:
