@@ -25,6 +25,14 @@ def test_results_come_in_the_order_of_the_jobs(processes):
     assert told == [(n, 9) for n in range(1, 10)]
 
 
+def test_processes_work_in_the_folder_of_their_own_batch(tmp_path, monkeypatch):
+    """Those of the batch before stood in that one's folder."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        assert run_batch(os.path.abspath, [".", ".", "."], 2) == [str(tmp_path / name)] * 3
+
+
 def test_an_error_of_a_job_is_the_batch_s():
     with pytest.raises(ValueError, match=r"math domain error|nonnegative"):
         run_batch(math.sqrt, [1.0, 4.0, -1.0, 9.0], 2)

@@ -103,7 +103,7 @@ class Processes:
 
     def executor(self) -> Executor:
         """The executor, whose processes start with the first jobs; a new one when it broke."""
-        if self._executor is None or self._executor._broken:
+        if self._executor is None or self._executor._broken:  # nothing public tells, up to 3.14
             self._executor = ProcessPoolExecutor(
                 self._count, get_context("spawn"), _begin, (os.getpid(), str(Path.cwd()))
             )
@@ -303,8 +303,10 @@ class _Feed(Generic[Job, Result]):
             return died(job)
 
 
-#: The processes of the last batch, for the next one that wants as many.
-_processes = lru_cache(maxsize=1)(Processes)
+@lru_cache(maxsize=1)
+def _processes(count: int, folder: Path) -> Processes:
+    """The processes of the last batch, for the next one that wants as many in the same folder."""
+    return Processes(count)
 
 
 def run_apart(work: Callable[[Job], Result], job: Job, pool: Pool) -> Result:
@@ -350,7 +352,7 @@ def run_batch(
             progress(len(results), total)
     rest = jobs[alone:]
     if rest:
-        pool = _processes(min(processes or cores(), len(rest)))
+        pool = _processes(min(processes or cores(), len(rest)), Path.cwd())
         with closing(stream_results(work, rest, pool)) as flown:
             for place, result in flown:
                 results[alone + place] = result
