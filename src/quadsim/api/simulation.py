@@ -25,6 +25,7 @@ from quadsim.sim.library import Library
 from quadsim.sim.log import FlightLog
 from quadsim.sim.scenario import Scenario, check_scenario, load_scenario
 from quadsim.sim.snapshot import Snapshot
+from quadsim.sim.start import SIGMAS
 from quadsim.sim.vehicles import Vehicles
 from quadsim.vehicle.disturbances import MotorChange, Push, WindChange
 
@@ -43,12 +44,6 @@ class Controller(Protocol):
         ...
 
 
-#: Keys of a start that say by what an estimate is drawn.
-_DRAWN_BY = ("position_sigma_m", "velocity_sigma_mps", "tilt_sigma_deg", "yaw_sigma_deg")
-#: Keys of a start that say the same.
-_SAME = {"p_W": ("x_m", "y_m", "z_m"), "q_WB": ("roll_deg", "pitch_deg", "yaw_deg")}
-
-
 def _numbers(name: str, value: ArrayLike, count: int = 0) -> list[float]:
     """Numbers as a list, so many if not 0.
 
@@ -65,20 +60,13 @@ def _numbers(name: str, value: ArrayLike, count: int = 0) -> list[float]:
 
 
 def _start_keys(start: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys of a start, of which none says what another one says.
+    """Keys of a start.
 
     Raises:
-        InputError: they are none, or two contradict.
+        InputError: they are none.
     """
     if not isinstance(start, Mapping):
         raise InputError(f"start: {start!r}; needed: keys and values")
-    for short, keys in _SAME.items():
-        for key in keys:
-            if short in start and key in start:
-                raise InputError(f"start: {key} and {short} say the same; give one")
-    for key, value in start.items():
-        if key == "rotor_speed_radps":
-            _numbers(f"start: {key}", value)
     return dict(start)
 
 
@@ -184,12 +172,12 @@ class Simulation(FlightView):
         keys: dict[str, Any] = {} if estimate is None else {"estimate": estimate}
         if isinstance(estimate, Mapping):
             for key in estimate:
-                if key not in _DRAWN_BY:
-                    raise InputError(
-                        f"estimate: unknown key {key!r}; allowed: {', '.join(_DRAWN_BY)}"
-                    )
+                if key not in SIGMAS:
+                    raise InputError(f"estimate: unknown key {key!r}; allowed: {', '.join(SIGMAS)}")
             keys = {"estimate": "drawn", **estimate}
         begin = self._start if state is None else _start_keys(state)
+        if state is None and keys:  # the deviations of an earlier estimate are over
+            begin = {key: value for key, value in begin.items() if key not in SIGMAS}
         previous, self._start = self._start, {**begin, **keys}
         if seed is not None or state is not None or keys:
             try:

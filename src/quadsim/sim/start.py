@@ -29,6 +29,8 @@ ON_GROUND_M = -1e5
 ALIGNED, TRUTH, DRAWN = "aligned", "truth", "drawn"
 #: Deviations of an estimate that is drawn.
 SIGMAS = ("position_sigma_m", "velocity_sigma_mps", "tilt_sigma_deg", "yaw_sigma_deg")
+#: Keys that say the same.
+_SAME = {"p_W": ("x_m", "y_m", "z_m"), "q_WB": ("roll_deg", "pitch_deg", "yaw_deg")}
 #: How the autopilot begins.
 MODES = ("auto", "disarmed", "hover")
 
@@ -223,6 +225,12 @@ class StartParams:
             InputError: an unknown key, or a value that is not allowed.
         """
         keys = {key: value for key, value in keys.items() if value is not None}
+        for short, longer in _SAME.items():
+            if short in keys and (also := [key for key in longer if key in keys]):
+                raise InputError(f"{where}: {also[0]} and {short} say the same; give one")
+        if not np.iterable(keys.get("rotor_speed_radps", ())):
+            speed = keys["rotor_speed_radps"]
+            raise InputError(f"{where}: rotor_speed_radps: {speed!r}; needed: a row of numbers")
         renamed: dict[str, Any] = {}
         if "p_W" in keys:
             renamed |= dict(

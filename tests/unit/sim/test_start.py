@@ -89,6 +89,15 @@ def test_an_estimate_is_drawn_by_the_deviations_that_were_given():
     assert abs(square.mean() - 1.0) < 4.0 * math.sqrt(2.0 / square.size)
 
 
+def test_an_estimate_that_is_no_longer_drawn_leaves_its_deviations():
+    simulation = Simulation("hover", start=MOVING | {"estimate": "drawn", "position_sigma_m": 2.0})
+    simulation.reset(estimate="truth")
+    assert simulation.scenario.file.start.estimate == "truth"
+    simulation.reset(estimate={"tilt_sigma_deg": 2.0})
+    start = simulation.scenario.file.start
+    assert (start.estimate, start.tilt_sigma_deg, start.position_sigma_m) == ("drawn", 2.0, 0.5)
+
+
 def test_upside_down_on_the_ground_it_does_not_arm_and_says_why():
     log, _ = run(scenario_of({"roll_deg": 180.0}, duration_s=4.0))
     assert any("on its back" in event.message for event in log.events)
