@@ -14,7 +14,7 @@ from quadsim.base.errors import InputError
 from quadsim.base.parts import import_attribute
 from quadsim.gym.view import Beginning, View, euler_quaternions
 
-#: Actions of a training that has to be exact: wilder ones never see what is right.
+#: Deviation of the actions while an exact task is learned; with larger ones its goal is missed.
 CALM: Mapping[str, float] = {"deviation": 0.25}
 
 
