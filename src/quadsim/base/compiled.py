@@ -60,7 +60,9 @@ def inline(function: F) -> F:
 def template(function: F) -> F:
     """Write a function into each of its callers, which lets it take kernels as arguments.
 
-    Numba cannot cache a caller that passes a function to another. Here nothing is passed.
+    Numba cannot cache a caller that passes a function to another. Here nothing is passed. Also for
+    what is large and has one caller: each kernel is optimised with all that it calls, so one on
+    top of another takes the time twice.
     """
     return cast(F, numba.njit(**(OPTIONS | {"cache": False}), inline="always")(function))
 
@@ -72,6 +74,11 @@ def portable(function: F) -> F:
     """
     register: Any = numba.extending.register_jitable
     return cast(F, register(fastmath=False, error_model="numpy", _nrt=False)(function))
+
+
+def argument(value: int) -> int:
+    """A constant that kernels hand on: for a plain number Numba compiles what takes it anew."""
+    return cast(int, np.int64(value))
 
 
 def plain(function: F) -> F:

@@ -39,7 +39,7 @@ def begin_motion(
     """
     state, setup, motion = states[i], setups[i], motions[i]
     vehicle, physics = state.vehicle, setup.physics
-    x = vehicle.x
+    x = vehicle.x[:]
     for k in range(3):
         x[P + k], x[V + k] = motion.p_W[k], motion.v_W[k]
     set_attitude(x, vehicle, physics.formalism, quat(motion.q_WB), vec3(motion.w_B))

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quadsim.base.compiled import Array, Records, kernel, threaded
+from quadsim.base.compiled import Array, Records, template, threaded
 from quadsim.base.errors import FlightError
 from quadsim.base.noise import stream
 from quadsim.base.normals import Words, fill_normals, words_of
@@ -42,7 +42,7 @@ from quadsim.world.environment import EnvironmentParams
 from quadsim.world.scene.scene import EMPTY_SCENE, Scene
 
 
-@kernel
+@template
 def move(
     vehicles: Records[Vehicle],
     params: VehicleParams,

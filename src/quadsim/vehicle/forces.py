@@ -41,7 +41,7 @@ def forces(
     held, inputs = vehicle.held, vehicle.inputs
     air_B = apply_inverse(R_WB, subtract(v_W, vec3(held.wind_W_mps)))
     if params.kind == HELICOPTER:
-        force_B, torque_B = helicopter_wrench(vehicle.x, w_B, held.density_ratio, params)
+        force_B, torque_B = helicopter_wrench(vehicle.x[:], w_B, held.density_ratio, params)
     else:
         force_B, torque_B = rotor_wrench(x, air_B, w_B, held, params)
     force_W = apply(R_WB, add(force_B, body_drag(air_B, held.density_ratio, params)))

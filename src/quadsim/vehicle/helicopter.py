@@ -52,8 +52,8 @@ def obey_stick(vehicle: Vehicle, params: VehicleParams, formalism: int) -> None:
         vehicle.x[ROTOR + i] = alive * _within(command[i], -most[i], most[i])
     vehicle.x[ROTOR + THROTTLE] = alive * _within(command[THROTTLE], 0.0, 1.0)
     if params.helicopter.rate_time_constant_s == 0.0:
-        q_WB = attitude_quaternion(vehicle.x, vehicle, formalism)
-        set_attitude(vehicle.x, vehicle, formalism, q_WB, three(vehicle.x, ROTOR))
+        q_WB = attitude_quaternion(vehicle.x[:], vehicle, formalism)
+        set_attitude(vehicle.x[:], vehicle, formalism, q_WB, three(vehicle.x[:], ROTOR))
 
 
 @kernel

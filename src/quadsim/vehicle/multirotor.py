@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quadsim.base.compiled import Array, inline, kernel
+from quadsim.base.compiled import Array, inline, kernel, template
 from quadsim.base.parameters import Vec3
 from quadsim.base.records import HELICOPTER, MAX_ROTORS, Kinematics
 from quadsim.geometry.vector import vec3
@@ -122,7 +122,7 @@ def is_configuration(i: int) -> bool:
     return P <= i < V or Q <= i < W or LOAD_P <= i < LOAD_V
 
 
-@inline
+@template
 def integrate(vehicle: Vehicle, size: int, model: Model, dt_s: float) -> None:
     """Advance a vehicle's state by one step of the scenario's integrator.
 
@@ -144,7 +144,7 @@ def integrate(vehicle: Vehicle, size: int, model: Model, dt_s: float) -> None:
         if not (in_turn and is_configuration(i)):
             x[i] += dt_s * mean[i]
     if in_turn:
-        write_velocities(vehicle.x, physics.formalism, mean)
+        write_velocities(vehicle.x[:], physics.formalism, mean)
         for i in range(size):
             if is_configuration(i):
                 x[i] += dt_s * mean[i]
@@ -155,16 +155,16 @@ def find_surroundings(model: Model, scene: Scene) -> None:
     """The ground below and surfaces around a vehicle that was put somewhere."""
     vehicle, params, environment, physics, _ = model
     if vehicle.feet.reach_m == 0.0:
-        x = vehicle.x
+        x = vehicle.x[:]
         vehicle.held.ground_m = terrain_height(
             scene.terrain, environment.ground_height_m, x[P], x[P + 1]
         )
         battery_step(vehicle, params, 0.0)
-        R_WB = attitude_matrix(vehicle.x, vehicle, physics.formalism)
+        R_WB = attitude_matrix(x, vehicle, physics.formalism)
         update_contacts(vehicle, R_WB, params, environment, scene, 0.0)
 
 
-@inline
+@template
 def begin_period(model: Model, scene: Scene, stamp_ns: int, period_s: float, white: Array) -> None:
     """What changes slowly, for the period that begins: wind, density of the air, ground below.
 
@@ -177,7 +177,7 @@ def begin_period(model: Model, scene: Scene, stamp_ns: int, period_s: float, whi
     """
     vehicle, params, environment, _, _ = model
     find_surroundings(model, scene)
-    x = vehicle.x
+    x = vehicle.x[:]
     ground_m = terrain_height(scene.terrain, environment.ground_height_m, x[P], x[P + 1])
     vehicle.held.ground_m = ground_m
     for i in range(3):
@@ -202,7 +202,7 @@ def hold_air(model: Model, share: float) -> None:
         share: of the period, at which the wind is taken.
     """
     vehicle, params, _, physics, _ = model
-    x, held = vehicle.x, vehicle.held
+    x, held = vehicle.x[:], vehicle.held
     for i in range(3):
         change = vehicle.wind_to_W_mps[i] - vehicle.wind_from_W_mps[i]
         held.wind_W_mps[i] = (
@@ -272,7 +272,7 @@ def advance_vehicle(
     for i in range(size):
         vehicle.last_x[i] = x[i]
     integrate(vehicle, size, model, dt_s)
-    free = finish_step(vehicle.x, vehicle, physics.formalism, dt_s)
+    free = finish_step(vehicle.x[:], vehicle, physics.formalism, dt_s)
     if not (is_finite(x) and free):
         vehicle.fault = NOT_FINITE if free else GIMBAL_LOCK
         vehicle.fault_ns = max(stamp_ns, 1)
@@ -285,7 +285,7 @@ def advance_vehicle(
 def meet_surroundings(model: Model, scene: Scene, dt_s: float) -> None:
     """Contacts and ropes after a step of :func:`advance_vehicle`."""
     vehicle, params, environment, physics, work = model
-    R_WB = attitude_matrix(vehicle.x, vehicle, physics.formalism)
+    R_WB = attitude_matrix(vehicle.x[:], vehicle, physics.formalism)
     if not is_clear(vehicle, dt_s):
         update_contacts(vehicle, R_WB, params, environment, scene, dt_s)
     if has_ropes(params):
@@ -296,7 +296,7 @@ def meet_surroundings(model: Model, scene: Scene, dt_s: float) -> None:
 def write_kinematics(model: Model, stamp_ns: int, kinematics: Kinematics) -> None:
     """Write the motion at this instant, accelerations and rotors included, into a KINEMATICS."""
     vehicle, params, _, physics, work = model
-    x = vehicle.x
+    x = vehicle.x[:]
     a_W, w_dot_B = body_accelerations(x, model, work.slopes[0])
     q_WB = attitude_quaternion(x, vehicle, physics.formalism)
     w_B = body_rates(x, physics.formalism)

@@ -193,7 +193,7 @@ def stand(
     height_m, attitude = standing_pose(params, environment, scene, pose)
     vehicle.x[P : P + 3] = pose[0], pose[1], height_m
     formalism = FORMALISMS.index(physics.formalism)
-    set_attitude(vehicle.x, vehicle, formalism, attitude, (0.0, 0.0, 0.0))
+    set_attitude(vehicle.x[:], vehicle, formalism, attitude, (0.0, 0.0, 0.0))
     vehicle.last_x[:] = vehicle.x
     vehicle.charge_C = charge * params.battery.capacity_Ah * 3600.0
     held = vehicle.held
@@ -260,7 +260,7 @@ def place(
         q_WB: (4,) unit quaternion, w first.
         w_B: (3,) rad/s.
     """
-    x = vehicle.x
+    x = vehicle.x[:]
     x[P : P + 3], x[V : V + 3] = p_W, v_W
     attitude = tuple(np.asarray(q_WB, dtype=float))
     rates = tuple(np.asarray(w_B, dtype=float))

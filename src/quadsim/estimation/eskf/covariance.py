@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import math
 
-from quadsim.base.compiled import Array, kernel
+import numpy as np
+
+from quadsim.base.compiled import Array, kernel, template
 from quadsim.base.elementary import cos, sin
 from quadsim.base.parameters import Vec3
 from quadsim.estimation.eskf.layout import ANTENNA, BA, BG, FIELD_BIAS, Eskf, N
 from quadsim.geometry.rotation import Mat3
 from quadsim.geometry.vector import dot
+
+#: Of a row; NumPy's is compiled once for all, Python's for each number that a caller gives.
+Index = int | np.int64
 
 
 @kernel
@@ -55,7 +60,7 @@ def crossed(a: Vec3, B: Mat3) -> Mat3:
     )
 
 
-@kernel
+@template
 def shear(covariance: Array, n: int, to: int, source: int, A: Mat3) -> None:
     """Covariance after x[to:to+3] += A x[source:source+3]; the two parts are different ones.
 
@@ -66,6 +71,12 @@ def shear(covariance: Array, n: int, to: int, source: int, A: Mat3) -> None:
         source: first index of the part it depends on.
         A: (3, 3).
     """
+    shear_rows(covariance, np.int64(n), np.int64(to), np.int64(source), A)
+
+
+@kernel
+def shear_rows(covariance: Array, n: Index, to: Index, source: Index, A: Mat3) -> None:
+    """:func:`shear`, compiled once for all parts."""
     a, b, c = A
     for k in range(n):
         x, y, z = covariance[source, k], covariance[source + 1, k], covariance[source + 2, k]
@@ -95,7 +106,7 @@ def shear_scalar(covariance: Array, n: int, to: int, source: int, factor: float)
 
 
 @kernel
-def mirror(covariance: Array, n: int, to: int) -> None:
+def mirror(covariance: Array, n: Index, to: Index) -> None:
     """Copy three rows into their columns; of the block on the diagonal, its upper half."""
     for r in range(3):
         for k in range(to):

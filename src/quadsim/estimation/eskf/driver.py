@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from quadsim.base.compiled import Array, Records, kernel
+from quadsim.base.compiled import Array, Records, argument, kernel, template
 from quadsim.base.parameters import Vec3
 from quadsim.estimation.eskf.aiding import (
     fuse_external_attitude,
@@ -77,7 +77,7 @@ FIRST_INTERVAL_NS = 10_000_000
 #: How a logged state came from the one before: it is the end of the segment before; a start or a
 #: recovery, which have nothing to do with it; prediction; what a measurement does with the state
 #: before it is fused (terrain walks, a correlated error ages); measurements.
-JOIN, BEGIN, PREDICT, AGE, FUSE = range(5)
+JOIN, BEGIN, PREDICT, AGE, FUSE = map(argument, range(5))
 
 
 class StepLog(NamedTuple):
@@ -176,7 +176,7 @@ def fuse_event(state: Eskf, params: EstimatorParams, event: Input) -> None:
         fuse_zero_velocity(state, params, vec3(state.w_S), vec3(state.w_variance))
 
 
-@kernel
+@template
 def take_measurement(line: Buffer, event: Input, sample: int, log: StepLog) -> None:
     """Fuse a measurement, and log it.
 
@@ -213,7 +213,7 @@ def take_measurement(line: Buffer, event: Input, sample: int, log: StepLog) -> N
         log_fused(line, log)
 
 
-@kernel
+@template
 def take_sample(line: Buffer, event: Input, at: int, log: StepLog) -> None:
     """Predict with an IMU sample, or align with it; hold the attitude if it is time.
 
@@ -293,7 +293,7 @@ def process(line: Buffer, events: Records[Input], first: int, last: int, log: St
     return last
 
 
-@kernel
+@template
 def run_events(line: Buffer) -> None:
     """Process the events of a timeline whose time has come."""
     log = StepLog(line.snapshots, line.steps)

@@ -152,7 +152,7 @@ def judge_imu(line: Buffer, stamp_ns: int, values: Array, covariance: Array) -> 
 
 @kernel
 def watch_repetition(
-    line: Buffer, kind: int, stamp_ns: int, values: Array, first: int, variance: float
+    line: Buffer, kind: int, stamp_ns: int, values: Array, variance: float
 ) -> bool:
     """Take note of a sensor's value; whether it is one that repeats, and so states nothing.
 
@@ -161,7 +161,6 @@ def watch_repetition(
         kind: index of ``eskf.repetition.SOURCES``.
         stamp_ns: of the message.
         values: its numbers.
-        first: index of the sensor's first one.
         variance: of a part of the IMU, as it states it.
     """
     source, state = line.sources[kind], line.state
@@ -174,7 +173,7 @@ def watch_repetition(
     stands = is_standing(line, kind, stamp_ns)
     other = line.sources[GYROSCOPE if kind == ACCELEROMETER else ACCELEROMETER]
     states = stated_noise(variance, other)
-    watch_source(source, kind, values, first, line.moved == 0, stands, states)
+    watch_source(source, kind, values, line.moved == 0, stands, states)
     line.frozen = line.frozen & ~(1 << kind) | source.frozen << kind
     return is_repeated(kind, source)
 
@@ -218,8 +217,8 @@ def accept_imu(line: Buffer, stamp_ns: int, values: Array, covariance: Array) ->
     if line.count >= CAPACITY:
         verdict = OVERFLOW
     taken = verdict in (OK, GAP, CLOCK_JUMP)
-    still = taken and watch_repetition(line, ACCELEROMETER, stamp_ns, values, 0, covariance[0])
-    steady = taken and watch_repetition(line, GYROSCOPE, stamp_ns, values, 3, covariance[9])
+    still = taken and watch_repetition(line, ACCELEROMETER, stamp_ns, values, covariance[0])
+    steady = taken and watch_repetition(line, GYROSCOPE, stamp_ns, values, covariance[9])
     if verdict == OK and (still or steady):
         verdict = UNCHANGED
     line.received[IMU] += 1
@@ -437,7 +436,7 @@ def accept(
     if kind == ZERO_VELOCITY:
         line.stood_ns = stamp_ns
     elif verdict == OK and kind == first:
-        repeats = watch_repetition(line, kind, stamp_ns, values, 0, 0.0)
+        repeats = watch_repetition(line, kind, stamp_ns, values, 0.0)
     if verdict == OK and repeats:
         verdict = UNCHANGED
     late = line.done > 0 and follows(line.events[line.done - 1], kind, stamp_ns)

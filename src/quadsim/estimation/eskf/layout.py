@@ -15,7 +15,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import Array, Quaternion, Record, Records, Vector
+from quadsim.base.compiled import Array, Quaternion, Record, Records, Vector, argument
 from quadsim.base.parameters import dtype_of
 
 #: First index of each part of the error state: attitude, velocity, position, gyroscope and
@@ -32,9 +32,11 @@ FRAME, FRAME_YAW, FRAME_SCALE = 34, 37, 38
 N = 39
 
 #: Sensors, as indices of the per-sensor fields.
-GNSS_POSITION, GNSS_VELOCITY, MAGNETIC_FIELD, STATIC_PRESSURE, RANGE = range(5)
-EXTERNAL_POSITION, EXTERNAL_ATTITUDE, ZERO_VELOCITY, GRAVITY, DRAG, INCLINATION = range(5, 11)
-OPTICAL_FLOW, EXTERNAL_ODOMETRY, ODOMETRY_YAW, EXTERNAL_VELOCITY, GNSS_HEADING = range(11, 16)
+(
+    GNSS_POSITION, GNSS_VELOCITY, MAGNETIC_FIELD, STATIC_PRESSURE, RANGE, EXTERNAL_POSITION,
+    EXTERNAL_ATTITUDE, ZERO_VELOCITY, GRAVITY, DRAG, INCLINATION, OPTICAL_FLOW, EXTERNAL_ODOMETRY,
+    ODOMETRY_YAW, EXTERNAL_VELOCITY, GNSS_HEADING,
+) = map(argument, range(16))  # fmt: skip
 SENSORS = (
     "gnss_position",
     "gnss_velocity",
@@ -63,9 +65,9 @@ VECTORS = (
 REJECTED, ACCEPTED, IGNORED = range(3)
 
 #: Why the filter last started over or recovered.
-REASON_NONE, REASON_GNSS_POSITION, REASON_GNSS_VELOCITY, REASON_IMU_GAP = range(4)
-REASON_NOT_FINITE, REASON_EXTERNAL, REASON_FIELD, REASON_ACCELERATION, REASON_FLOW = range(4, 9)
-REASON_MOTION, REASON_BASELINE = 9, 10
+REASON_NONE, REASON_GNSS_POSITION, REASON_GNSS_VELOCITY, REASON_IMU_GAP = map(argument, range(4))
+REASON_NOT_FINITE, REASON_EXTERNAL, REASON_FIELD, REASON_ACCELERATION = map(argument, range(4, 8))
+REASON_FLOW, REASON_MOTION, REASON_BASELINE = map(argument, range(8, 11))
 REASONS = (
     "",
     "gnss position rejected for too long",

@@ -13,7 +13,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import Array, Record, Records, Vector, kernel
+from quadsim.base.compiled import Array, Record, Records, Vector, argument, kernel
 from quadsim.base.parameters import dtype_of, pack
 from quadsim.estimation.eskf.alignment import new_eskf
 from quadsim.estimation.eskf.layout import SENSORS, DirectState, Eskf
@@ -37,8 +37,8 @@ DROP_FROM = 1024
 
 #: Kind of an event: a sensor of the layout, this, or one of a second receiver or range finder; kind
 #: of a message of the second IMU of two.
-IMU, IMU_1 = len(SENSORS), len(SENSORS) + 1
-GNSS_POSITION_1, GNSS_VELOCITY_1, RANGE_1 = range(SECONDS_FROM, SECONDS_FROM + 3)
+IMU, IMU_1 = map(argument, range(len(SENSORS), len(SENSORS) + 2))
+GNSS_POSITION_1, GNSS_VELOCITY_1, RANGE_1 = map(argument, range(SECONDS_FROM, SECONDS_FROM + 3))
 KINDS = (*SENSORS, "imu", "imu_1", "gnss_position_1", "gnss_velocity_1", "range_1")
 
 #: What input validation reports about a message; all but the first are counted. GAP is not refused,

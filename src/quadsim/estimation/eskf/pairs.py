@@ -23,7 +23,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import Array, Record, Records, Vector, kernel
+from quadsim.base.compiled import Array, Record, Records, Vector, argument, kernel
 from quadsim.base.parameters import Vec3, pack
 from quadsim.estimation.eskf.heights import (
     beam,
@@ -78,7 +78,7 @@ BACK_NS, BETTER_NS, NEW_TIME_NS = 2_000_000_000, 2_000_000_000, 1_000_000_000
 KEPT, APART = 8, 0.55
 
 #: Why one is left out; the words of ``estimation.voting_words``.
-GOOD, SILENT, REPEATS, TOO_NEAR, DIFFERS = range(5)
+GOOD, SILENT, REPEATS, TOO_NEAR, DIFFERS = map(argument, range(5))
 
 
 class Part(Record):
@@ -229,7 +229,7 @@ def hear(
         one.near = one.near + 1 if one.range_m < params.gate.range_min_m else 0
     if math.isinf(values[0]):
         return False
-    watch_source(one.source, kind, values, 0, rests, stands, 0)
+    watch_source(one.source, kind, values, rests, stands, 0)
     return is_repeated(kind, one.source)
 
 

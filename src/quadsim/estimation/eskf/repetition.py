@@ -21,7 +21,7 @@ from typing import Annotated
 
 import numpy as np
 
-from quadsim.base.compiled import Array, Record, kernel
+from quadsim.base.compiled import Array, Record, argument, kernel
 from quadsim.estimation.eskf.layout import (
     EXTERNAL_ATTITUDE,
     EXTERNAL_ODOMETRY,
@@ -32,7 +32,7 @@ from quadsim.estimation.eskf.layout import (
 
 #: Of each sensor of the layout, of the accelerometer and of the gyroscope: as often may a value be
 #: repeated at least. Values of one number repeat by chance more easily than those of three.
-ACCELEROMETER, GYROSCOPE = len(SENSORS), len(SENSORS) + 1
+ACCELEROMETER, GYROSCOPE = map(argument, range(len(SENSORS), len(SENSORS) + 2))
 SOURCES = (*SENSORS, "accelerometer", "gyroscope")
 LEAST_RUN = np.array([2, 4, 4, 9, 9, 2, 2, 0, 0, 0, 0, 9, 2, 0, 4, 9, 4, 4])
 #: A run is out of the ordinary beyond so many times the longest of late.
@@ -168,20 +168,20 @@ def stated_noise(variance: float, other: Source) -> int:
 
 @kernel
 def watch_source(
-    source: Source, kind: int, values: Array, first: int, rests: bool, stands: bool, states: int
+    source: Source, kind: int, values: Array, rests: bool, stands: bool, states: int
 ) -> None:
     """Take a value, and judge whether the sensor is frozen.
 
     Args:
         source: changed in place.
         kind: index of SOURCES.
-        values: of the message.
-        first: index of the sensor's first number in them; there are four at most.
+        values: of the message, of an IMU those of both parts; four at most of another sensor count.
         rests: whether the vehicle has not moved yet.
         stands: whether it is known to stand.
         states: of a part of an IMU, see :func:`stated_noise`.
     """
     stays = varies = False
+    first = 3 if kind == GYROSCOPE else 0
     if kind >= ACCELEROMETER and source.count > 0:
         least_range = LEAST_RANGE[kind - ACCELEROMETER]
         stays = watch_axes(source, values, first, least_range, states > 0)

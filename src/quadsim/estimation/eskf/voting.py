@@ -28,7 +28,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import Array, Record, Records, Vector, kernel
+from quadsim.base.compiled import Array, Record, Records, Vector, argument, kernel
 from quadsim.base.parameters import Vec3
 from quadsim.estimation.eskf.layout import (
     EXTERNAL_POSITION,
@@ -84,7 +84,7 @@ SAMPLES = 512
 BEFORE_NS = 20_000_000
 
 #: Why one is left out; the words of ``estimation.voting_words``.
-GOOD, REPEATS, SILENT, LOSES, NOISY, DIFFERS = range(6)
+GOOD, REPEATS, SILENT, LOSES, NOISY, DIFFERS = map(argument, range(6))
 
 
 class OneImu(Record):
@@ -260,7 +260,7 @@ def watch_imu(
     for part in range(2):
         source, kind = imu.sources[part], ACCELEROMETER + part
         states = stated_noise(covariance[9 * part], imu.sources[1 - part])
-        watch_source(source, kind, values, 3 * part, rests, False, states)
+        watch_source(source, kind, values, rests, False, states)
     least_ns = round(WINDOW_SAMPLES * 1e9 * imu.period_s)
     if imu.heard == WINDOW_SAMPLES and least_ns > vote.window_ns + 1000:
         vote.window_ns = least_ns  # nothing is over yet

@@ -19,7 +19,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from quadsim.base.compiled import Array, Quaternion, Record, Records, Vector, kernel
+from quadsim.base.compiled import Array, Quaternion, Record, Records, Vector, argument, kernel
 from quadsim.base.parameters import Vec3, dtype_of
 from quadsim.geometry.rotation import (
     Quat,
@@ -43,7 +43,7 @@ WAYS = len(PERM)
 #: Relations: the field's change against the gyroscope's turn; GNSS velocity's change against the
 #: integrated specific force; GNSS position's change against the integrated GNSS velocity; the
 #: external attitude's turn against the gyroscope's; the external position's against the force's.
-FIELD, VELOCITY, POSITION, EXTERNAL_TURN, EXTERNAL_MOTION = range(5)
+FIELD, VELOCITY, POSITION, EXTERNAL_TURN, EXTERNAL_MOTION = map(argument, range(5))
 RELATIONS = 5
 #: Length of a window, s, and the least change of a window that counts: rad, m/s, m, rad, m/s.
 WINDOW_S = np.array([0.2, 0.35, 0.3, 0.2, 0.5])

@@ -294,7 +294,7 @@ def drag_anchor(feet: Feet, params: VehicleParams, slot: int, p_W: Vec3, v_W: Ve
 @inline
 def reach_ahead_m(vehicle: Vehicle, dt_s: float) -> float:
     """Distance from the centre of mass within which a point may be two steps later."""
-    x = vehicle.x  # sums of components are never less than the length, and need no root
+    x = vehicle.x[:]  # sums of components are never less than the length, and need no root
     speed = abs(x[V]) + abs(x[V + 1]) + abs(x[V + 2])
     speed += vehicle.feet.reach_m * (abs(x[W]) + abs(x[W + 1]) + abs(x[W + 2]))
     return float(vehicle.feet.reach_m + MARGIN_M + 2.0 * dt_s * speed)
@@ -306,7 +306,7 @@ def is_clear(vehicle: Vehicle, dt_s: float) -> bool:
     feet = vehicle.feet
     if feet.near != 0:
         return False
-    moved = subtract(three(vehicle.x, P), vec3(feet.clear_at_W_m))
+    moved = subtract(three(vehicle.x[:], P), vec3(feet.clear_at_W_m))
     moved_m = abs(moved[0]) + abs(moved[1]) + abs(moved[2])
     return bool(moved_m + reach_ahead_m(vehicle, dt_s) < feet.clear_m)
 
@@ -357,7 +357,8 @@ def update_contacts(
         prepare(feet, params)
         if feet.reach_m == 0.0:
             return
-    p_W, v_W, w_B = three(vehicle.x, P), three(vehicle.x, V), three(vehicle.x, W)
+    x = vehicle.x[:]
+    p_W, v_W, w_B = three(x, P), three(x, V), three(x, W)
     span = reach_ahead_m(vehicle, dt_s)
     ground_m = environment.ground_height_m
     highest_m = highest_ground(scene.terrain, ground_m, p_W[0], p_W[1], span)

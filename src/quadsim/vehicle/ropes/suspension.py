@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from quadsim.base.compiled import Array, kernel
+from quadsim.base.compiled import Array, argument, kernel
 from quadsim.base.errors import InputError
 from quadsim.base.parameters import Vec3, pack
 from quadsim.geometry.rotation import Mat3, Quat, apply, to_matrix
@@ -67,6 +67,8 @@ __all__ = ["catch", "check_ropes", "hang", "has_load", "has_ropes", "suspend"]
 _ITERATIONS = 3
 #: A rope that is this little off its length is on it, in m.
 _ON_THE_ROPE_M = 1e-13
+#: How a rope that is slack is held.
+_LOOSE = argument(0)
 
 #: Surfaces are looked for within this distance of the load.
 REACH_M = 1.0
@@ -127,7 +129,7 @@ def is_in_the_clear(vehicle: Vehicle) -> bool:
     The plane of the nearest surface touches that sphere, so that inside it the plane is not met.
     """
     load = vehicle.suspension.load
-    return bool(norm(subtract(three(vehicle.x, LOAD_P), vec3(load.looked_W_m))) < load.clear_m)
+    return bool(norm(subtract(three(vehicle.x[:], LOAD_P), vec3(load.looked_W_m))) < load.clear_m)
 
 
 @kernel
@@ -135,7 +137,7 @@ def settle_load(
     vehicle: Vehicle, params: VehicleParams, environment: EnvironmentParams, scene: Scene
 ) -> None:
     """After a step: the surface near the load, its friction's anchor, and the air."""
-    load, x = vehicle.suspension.load, vehicle.x
+    load, x = vehicle.suspension.load, vehicle.x[:]
     p_W, v_W = three(x, LOAD_P), three(x, LOAD_V)
     load.air_density_kg_m3 = air_density(environment, p_W[2])
     height, normal = surface_distance(scene, environment.ground_height_m, p_W, REACH_M)
@@ -358,8 +360,8 @@ def catch(
         scene: terrain and obstacles, on which a load can lie.
         rows: working memory.
     """
-    ropes, x = vehicle.suspension, vehicle.x
-    slung, tether = 0, 0
+    ropes, x = vehicle.suspension, vehicle.x[:]
+    slung, tether = _LOOSE, _LOOSE
     for rope in range(ROPES):
         length = rope_length_m(rope, params)
         if length == 0.0 or (rope == SLUNG and ropes.released != 0):
@@ -422,7 +424,7 @@ def hang(
     Raises:
         InputError: the tether does not reach the vehicle.
     """
-    ropes, x = vehicle.suspension, vehicle.x
+    ropes, x = vehicle.suspension, vehicle.x[:]
     packed: Any = pack(params)
     world: Any = pack(environment)
     R_WB = to_matrix(q_WB)
