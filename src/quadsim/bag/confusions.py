@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
+from quadsim.bag.logs.motion import columns_at
 from quadsim.bag.measurements import SENSORS
 from quadsim.bag.reading import Bag, BagMessage, Batch
 from quadsim.bag.topics import IMU, topic
@@ -311,7 +312,7 @@ def _agreement(
     lag = round(2.0 / STEP_S)
     both = []
     for known_ns, values in ((stamp_ns, p), (imu_ns, way)):
-        at_grid = np.stack([np.interp(grid, known_ns, column) for column in values.T], axis=1)
+        at_grid = columns_at(grid, known_ns, values)
         bend = at_grid[2 * lag :] - 2.0 * at_grid[lag:-lag] + at_grid[: -2 * lag]
         both.append(bend - bend.mean(axis=0) if len(bend) else nothing)
     moves = len(both[1]) > lag and float(np.sqrt((both[1] ** 2).sum(axis=1).mean())) > LEAST_BEND_M
@@ -340,7 +341,7 @@ def _angles(stamp_ns: NDArray[np.int64], imu_ns: NDArray[np.int64], w_S: Rows) -
     """(N, 3) integral of the rates up to other stamps."""
     dt_s = np.clip(np.diff(imu_ns, prepend=imu_ns[:1]) * 1e-9, 0.0, 0.1)
     sums = np.cumsum(w_S * dt_s[:, None], axis=0)
-    return np.stack([np.interp(stamp_ns, imu_ns, column) for column in sums.T], axis=1)
+    return columns_at(stamp_ns, imu_ns, sums)
 
 
 def _thinned(signal: Signal, imu_ns: NDArray[np.int64]) -> Signal:

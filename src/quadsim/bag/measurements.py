@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.bag.logs.log_file import RECORDED
+from quadsim.bag.logs.motion import columns_at
 from quadsim.bag.reading import BLOCK, Bag, Batch
 from quadsim.bag.topics import IMU, require, topic
 from quadsim.base.errors import InputError
@@ -159,7 +160,7 @@ def _correlated_share(
     moved = np.diff([datum.to_enu(*map(float, point)) for point in geodetic], axis=0)
     t_s = (stamp_ns - stamp_ns[0]) * 1e-9
     known_s = (velocities[0] - stamp_ns[0]) * 1e-9
-    v_W = np.stack([np.interp(t_s, known_s, column) for column in velocities[1].T], axis=1)
+    v_W = columns_at(t_s, known_s, velocities[1])
     left = moved - 0.5 * (v_W[1:] + v_W[:-1]) * dt_s[:, None]
     of_velocity = 0.5 * np.median(velocities[2][:, _DIAGONAL], axis=0) * dt_s[:, None] ** 2
     squares = left[good] ** 2 / MEDIAN

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadsim.bag.logs.log_file import JOINT_STATE, LogFile
+from quadsim.bag.logs.motion import columns_at, no_attitude
 from quadsim.base.errors import InputError
 from quadsim.base.files import find, known
 from quadsim.base.parameters import Spec, load
-from quadsim.wire.axes import BODY, WORLD, rotation_matrices
+from quadsim.wire.axes import BODY, WORLD, attitude, rotation_matrices
 from quadsim.wire.decode import LAYOUTS
 from quadsim.wire.encode import Cdr
 from quadsim.wire.standard import ODOMETRY, OURS
@@ -184,7 +185,7 @@ def to_log(path: Path, tables: Mapping[str, Table], chosen: ColumnMap) -> LogFil
         for entry, table in parts:
             values = _values(entry, table)
             if table is not parts[0][1]:  # as of a gyroscope and an accelerometer told apart
-                values = _at(stamp_ns, _stamps(table, chosen), values)
+                values = columns_at(stamp_ns, _stamps(table, chosen), values)
             fields[entry.field] = values
         _add(log, topic, stamp_ns, fields, path)
     return log
@@ -199,11 +200,6 @@ def _timed(table: Table, chosen: ColumnMap) -> Table:
     if known.all():
         return table
     return Table({name: column[known] for name, column in table.columns.items()}, None, table.left)
-
-
-def _at(stamp_ns: NDArray[np.int64], known_ns: NDArray[np.int64], values: Array) -> Array:
-    """(N, columns) values at other stamps, linearly between their own."""
-    return np.stack([np.interp(stamp_ns, known_ns, column) for column in values.T], axis=1)
 
 
 def _stamps(table: Table, chosen: ColumnMap) -> NDArray[np.int64]:
@@ -222,7 +218,10 @@ def _values(entry: ColumnEntry, table: Table) -> Array:
     if entry.field == "q_wxyz":
         values = np.roll(values, -1, axis=1)
     if entry.field.startswith("q_"):
-        return _turned(values, entry)
+        with np.errstate(invalid="ignore"):  # of no length is no attitude: NaN
+            q = np.roll(values, 1, axis=1) / np.linalg.norm(values, axis=1, keepdims=True)
+        q_WB = attitude(entry.world, entry.body, q)
+        return np.asarray(np.roll(q_WB, -1, axis=1))
     if values.shape[1] == 3:
         return np.asarray(values @ _axes(entry).T)
     return np.asarray(values)
@@ -230,20 +229,6 @@ def _values(entry: ColumnEntry, table: Table) -> Array:
 
 def _axes(entry: ColumnEntry) -> Array:
     return np.asarray(WORLD[entry.world] if entry.field in _OF_WORLD else BODY[entry.body])
-
-
-def _turned(q_xyzw: Array, entry: ColumnEntry) -> Array:
-    """Attitudes between other axes, as ENU from FLU."""
-    from scipy.spatial.transform import Rotation
-
-    if entry.world == "enu" and entry.body == "flu":
-        return q_xyzw
-    whole = np.isfinite(q_xyzw).all(axis=1) & (np.abs(q_xyzw).max(axis=1) > 0.0)
-    q_WB = np.full_like(q_xyzw, np.nan)
-    world = Rotation.from_matrix(WORLD[entry.world])
-    body = Rotation.from_matrix(BODY[entry.body]).inv()
-    q_WB[whole] = (world * Rotation.from_quat(q_xyzw[whole]) * body).as_quat()
-    return q_WB
 
 
 def _decompressed(packed: NDArray[Any]) -> Array:
@@ -310,8 +295,7 @@ def _as_laid_out(fields: dict[str, Array], type_name: str) -> None:
     elif type_name == OURS["imu/data_raw"]:
         for name in {"f", "w"} - fields.keys():  # not known, and not 0
             fields[name] = np.full((len(next(iter(fields.values()))), 3), np.nan)
-        fields["q_covariance"] = np.zeros((1, 3, 3))
-        fields["q_covariance"][0, 0, 0] = -1.0  # no orientation (REP 145)
+        fields["q_covariance"] = no_attitude()[None]
 
 
 def add_battery(

@@ -20,6 +20,7 @@ import numpy as np
 
 from quadsim.bag.logs.columns import Table, map_of, to_log
 from quadsim.bag.logs.log_file import LogFile
+from quadsim.bag.logs.motion import steps_s
 from quadsim.base.errors import InputError
 
 #: Version of the log to the type of an event's time, and its unit in ns.
@@ -116,11 +117,10 @@ def read(path: Path, columns: str) -> LogFile:
 def _add_flow(log: LogFile, table: Table) -> None:
     """Add the flow deck's counts as an optical flow about x and y, with the time it was counted."""
     assert table.stamp_ns is not None
-    step_s = np.diff(table.stamp_ns, prepend=table.stamp_ns[0]) * 1e-9
-    usual_s = float(np.median(step_s[1:]))
-    step_s[(step_s <= 0.0) | (step_s > 1.5 * usual_s)] = usual_s
     x, y = (RAD_PER_COUNT * table.columns[name].astype(float) for name in (FLOW_X, FLOW_Y))
     turn = np.full((len(table), 3), np.nan)
-    log.add("flow/down", table.stamp_ns, v=np.stack([-x, y, step_s], axis=1), w=turn)
+    log.add(
+        "flow/down", table.stamp_ns, v=np.stack([-x, y, steps_s(table.stamp_ns)], axis=1), w=turn
+    )
     for name in (FLOW_X, FLOW_Y):
         log.unread.pop(name, None)

@@ -16,10 +16,14 @@ Array = NDArray[Any]
 UNSENT_VARIANCE = 1e6
 
 
-def at(stamp_ns: Stamps, known_ns: Stamps, values: Array) -> Array:
-    """(N, k) values at other stamps, linearly between their own (M, k)."""
-    columns = [np.interp(stamp_ns, known_ns, column) for column in np.asarray(values, float).T]
-    return np.stack(columns, axis=1)
+def columns_at(at: Array, known: Array, values: Array) -> Array:
+    """(N, k) columns of values (M, k) at other times, linear between theirs, held beyond the ends.
+
+    Args:
+        at: (N,) stamps, or s.
+        known: (M,) rising, in the same unit.
+    """
+    return np.stack([np.interp(at, known, column) for column in values.T], axis=1)
 
 
 def add_odometry(
@@ -39,11 +43,11 @@ def add_odometry(
     stamp_ns, q_WB = attitude
     place_ns, p_W, v_W = place
     inside = (stamp_ns >= place_ns[0]) & (stamp_ns <= place_ns[-1])
-    at_place = at(stamp_ns, place_ns, p_W)
+    at_place = columns_at(stamp_ns, place_ns, p_W)
     inside &= np.isfinite(at_place).all(axis=1)
     stamp_ns, q_WB, p_W = stamp_ns[inside], q_WB[inside], at_place[inside]
-    v = np.einsum("nji,nj->ni", rotation_matrices(q_WB), at(stamp_ns, place_ns, v_W))
-    w = np.full((len(stamp_ns), 3), np.nan) if rate is None else at(stamp_ns, *rate)
+    v = np.einsum("nji,nj->ni", rotation_matrices(q_WB), columns_at(stamp_ns, place_ns, v_W))
+    w = np.full((len(stamp_ns), 3), np.nan) if rate is None else columns_at(stamp_ns, *rate)
     log.add(topic, stamp_ns, p=p_W, q_xyzw=np.roll(q_WB, -1, axis=1), v=v, w=w)
 
 

@@ -16,9 +16,10 @@ from scipy.optimize import least_squares
 from scipy.spatial.transform import Rotation
 from scipy.stats import t as student
 
+from quadsim.bag.logs.motion import columns_at
 from quadsim.bag.reading import Bag
 from quadsim.base.compiled import Array
-from quadsim.lab.validate.recorded import columns_at, pose_and_gyroscope
+from quadsim.lab.validate.recorded import pose_and_gyroscope
 from quadsim.vehicle.parameters import RecorderParams
 
 #: Length of a span, s; error of a rotation that counts as one, rad; least turn of a flight, rad/s.

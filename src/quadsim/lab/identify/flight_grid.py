@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from scipy import linalg
 from scipy.spatial.transform import Rotation
 
+from quadsim.bag.logs.motion import columns_at
 from quadsim.base.compiled import plain
 from quadsim.base.errors import InputError
 from quadsim.lab.identify.flight_data import FlightData, StampedValues
 from quadsim.lab.identify.motor_fit import MotorFit, Motors
-from quadsim.lab.validate.recorded import columns_at, near_samples
+from quadsim.lab.validate.recorded import near_samples
 from quadsim.sim.log import Array, Stamps
 from quadsim.vehicle.aerodynamics import STANDARD_DENSITY_KG_M3
 from quadsim.vehicle.parameters import VehicleParams

@@ -270,9 +270,9 @@ def wrench_residuals(
 def motion_residuals(
     flights: Sequence[RecordedFlight],
     gravity_mps2: float,
-    horizons_s: Sequence[float] = (0.1, 0.25, 0.5),
-    apart_s: float = 0.1,
-    trim_s: float = 1.0,
+    horizons_s: Sequence[float],
+    apart_s: float,
+    trim_s: float,
 ) -> Residuals:
     """Errors of predicted positions, velocities and attitudes of each flight, in their units."""
     moved = _moved(flights)

@@ -24,6 +24,7 @@ from scipy.spatial.transform import Rotation, Slerp
 from quadsim.bag import topics
 from quadsim.bag.log import read_log
 from quadsim.bag.logs.columns import BATTERY_STATE
+from quadsim.bag.logs.motion import columns_at
 from quadsim.bag.reading import Bag
 from quadsim.base.errors import InputError
 from quadsim.sim.log import Array, Stamps, Track
@@ -120,11 +121,6 @@ class RecordedFlight:
 def turn(q_WB: Array) -> Rotation:
     """Rotations of (N, 4) quaternions, w first."""
     return Rotation.from_quat(np.roll(q_WB, -1, axis=-1))
-
-
-def columns_at(at_s: Array, known_s: Array, values: Array) -> Array:
-    """(K, n) columns of values (N, n), known at some times, between them and beyond the ends."""
-    return np.stack([np.interp(at_s, known_s, column) for column in values.T], axis=1)
 
 
 def near_samples(at_s: Array, known_s: Array, farthest_s: float) -> NDArray[np.bool_]:
