@@ -15,9 +15,10 @@ from quadsim.base.compiled import Array
 from quadsim.base.errors import InputError, shown
 from quadsim.base.parameters import pack
 from quadsim.gym.tasks import Task, told_by_task
-from quadsim.gym.view import View, matrices
+from quadsim.gym.view import View
 from quadsim.sim.scenario import Scenario
 from quadsim.vehicle.parameters import VehicleParams
+from quadsim.wire.axes import rotation_matrices
 from quadsim.world.air.atmosphere import air_density, air_pressure
 
 #: What a policy sees, and how many numbers: see docs/learning.md for each and its scale.
@@ -154,7 +155,7 @@ class Observer:
                 vectors_W = np.split(
                     features, range(3, 3 * self._task.vectors_count + 1, 3), axis=1
                 )
-                parts += [in_body(matrices(q_WB), each) for each in vectors_W[:-1]]
+                parts += [in_body(rotation_matrices(q_WB), each) for each in vectors_W[:-1]]
         if self._task.rays:
             parts.append(view.rays_m / self._task.reach_m)
         with np.errstate(over="ignore"):
@@ -164,7 +165,8 @@ class Observer:
     @staticmethod
     def _motion(view: View, of: NDArray[np.record]) -> list[Array]:
         """A motion as policies see it: 24 numbers."""
-        R_WB, off_W, v_W = matrices(of["q_WB"]), (view.goal_W - of["p_W"]) / 5.0, of["v_W"] / 5.0
+        R_WB = rotation_matrices(of["q_WB"])
+        off_W, v_W = (view.goal_W - of["p_W"]) / 5.0, of["v_W"] / 5.0
         in_B = [in_body(R_WB, off_W), in_body(R_WB, v_W)]
         return [off_W, v_W, R_WB.reshape(-1, 9), of["w_B"] / 5.0, *in_B]
 

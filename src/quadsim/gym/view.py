@@ -12,20 +12,10 @@ from quadsim.base.compiled import Array
 from quadsim.base.errors import InputError
 from quadsim.base.records import KINEMATICS
 from quadsim.sim.worlds import DRAWN
+from quadsim.wire.axes import rotation_matrices
 
 #: Unit vectors up.
 UP = np.array([0.0, 0.0, 1.0])
-
-
-def matrices(q_WB: Array) -> Array:
-    """Rotation matrices, (N, 3, 3), of unit quaternions (N, 4), w first."""
-    w, x, y, z = q_WB.T
-    rows = (
-        1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y),
-        2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
-        2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y),
-    )  # fmt: skip
-    return np.stack(rows, axis=1).reshape(-1, 3, 3)
 
 
 def euler_quaternions(roll: Array, pitch: Array, yaw: Array) -> Array:
@@ -80,7 +70,7 @@ class View:
     @property
     def R_WB(self) -> Array:
         """(N, 3, 3) attitude."""
-        return matrices(self.q_WB)
+        return rotation_matrices(self.q_WB)
 
     @property
     def up(self) -> Array:
