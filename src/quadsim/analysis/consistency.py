@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import gammaincinv  # scipy.stats takes half a second to load
 
-from quadsim.analysis.metrics import MAX_GAP_S, Errors, Mean
+from quadsim.analysis.metrics import MAX_GAP_S, Errors, Mean, normalised
 from quadsim.sim.disk_arrays import give_back, slices
 from quadsim.sim.log import Array, Innovations, Stamps
 
@@ -77,11 +77,16 @@ class Consistency:
         self._position, self._whole = _Tested(POSITION_DOF), _Tested(WHOLE_DOF)
         self._within = self._stated = 0
         for error in errors:
-            position, whole, within = _normalised(error)
-            self._position.take(position)
-            self._whole.take(whole)
-            self._within += int(within.sum())
-            self._stated += len(within)
+            if error.sigma is None:
+                continue
+            whole = np.concatenate([error.position_W, error.velocity_W, error.attitude_W], axis=1)
+            self._position.take(normalised(error.position_W, error.sigma))
+            self._whole.take(normalised(whole, error.sigma))
+            sigma = error.sigma[:, :POSITION_DOF]
+            stated = (sigma > 0.0).all(axis=1)
+            inside = (np.abs(error.position_W) <= 3.0 * sigma).all(axis=1)
+            self._within += int((stated & inside).sum())
+            self._stated += int(stated.sum())
 
     def nees(self) -> dict[str, Figures]:
         """Normalised estimation error squared: of the position, of the nine numbers stated.
@@ -94,23 +99,6 @@ class Consistency:
     def within_3_sigma(self) -> float | None:
         """Share of the stamps that state deviations with the position within three of them."""
         return self._within / self._stated if self._stated else None
-
-
-def _normalised(error: Errors) -> tuple[Array, Array, NDArray[np.bool_]]:
-    """Squares of the position, and of position, velocity and attitude; whether within 3 sigma.
-
-    (K,), (M,) and (K,): of the stamps that state these deviations.
-    """
-    if error.sigma is None:
-        return np.zeros(0), np.zeros(0), np.zeros(0, bool)
-    whole = np.concatenate([error.position_W, error.velocity_W, error.attitude_W], axis=1)
-    found = []
-    for dof in (POSITION_DOF, WHOLE_DOF):
-        stated = (error.sigma[:, :dof] > 0.0).all(axis=1)
-        found.append(np.sum((whole[stated, :dof] / error.sigma[stated, :dof]) ** 2, axis=1))
-    stated = (error.sigma[:, :3] > 0.0).all(axis=1)
-    inside = np.abs(error.position_W[stated]) <= 3.0 * error.sigma[stated, :3]
-    return found[0], found[1], np.asarray(inside.all(axis=1))
 
 
 def nis(innovations: Innovations, from_ns: int) -> Figures:

@@ -232,12 +232,17 @@ def rms(values: Array) -> float | None:
     return mean.root
 
 
-def _normalised(position: Array, sigma: Array | None) -> Array:
-    """(K,) sums over the axes of (error / stated deviation)^2, where all three are stated."""
+def normalised(values: Array, sigma: Array | None) -> Array:
+    """(K,) sums over rows (N, k) of (error / stated deviation)^2, where all k are stated.
+
+    Args:
+        sigma: (N, 9) of :class:`Errors`, of which the first k are those of the values.
+    """
     if sigma is None:
         return np.zeros(0)
-    stated = (sigma[:, :3] > 0).all(axis=1)
-    return np.asarray(np.sum((position[stated] / sigma[stated, :3]) ** 2, axis=1))
+    sigma = sigma[:, : values.shape[1]]
+    stated = (sigma > 0.0).all(axis=1)
+    return np.asarray(np.sum((values[stated] / sigma[stated]) ** 2, axis=1))
 
 
 def score(estimate: Track, truth: Track, from_ns: int | None = None) -> Score:
@@ -253,7 +258,7 @@ def score(estimate: Track, truth: Track, from_ns: int | None = None) -> Score:
         velocity.take(squares(error.velocity_W))
         yaw.take(squares(error.yaw))
         tilt.take(squares(error.tilt))
-        nees.take(_normalised(error.position_W, error.sigma))
+        nees.take(normalised(error.position_W, error.sigma))
         count += len(error.yaw)
         lengths_m = np.linalg.norm(error.position_W, axis=1)
         lengths_m = lengths_m[np.isfinite(lengths_m)]  # as the root mean square takes them

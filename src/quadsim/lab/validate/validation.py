@@ -10,7 +10,7 @@ alike would favour one that leaves a channel as it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -20,6 +20,7 @@ import plotly.graph_objects as go
 from scipy.signal import welch
 from scipy.stats import t as student
 
+from quadsim.analysis.metrics import rms
 from quadsim.analysis.report.figures import RUNS, style
 from quadsim.analysis.report.template import figure_markup, render_page
 from quadsim.base.compiled import Array
@@ -111,13 +112,9 @@ def report(
     }
 
 
-def _rms(parts: Sequence[Array]) -> float | None:
-    """Root mean square of the lengths of vectors, or of numbers; NaN are left out."""
-    squares = np.concatenate(
-        [(part**2).sum(axis=1) if part.ndim > 1 else part**2 for part in parts]
-    )
-    known = squares[np.isfinite(squares)]
-    return float(np.sqrt(known.mean())) if len(known) else None
+def _of_all(parts: Iterable[Array]) -> float | None:
+    """Root mean square over flights; NaN are left out."""
+    return rms(np.concatenate(list(parts)))
 
 
 def _figures(judged: Sequence[JudgedFlight]) -> dict[str, Any]:
@@ -128,15 +125,15 @@ def _figures(judged: Sequence[JudgedFlight]) -> dict[str, Any]:
         row = {
             "horizon_s": horizon_s,
             "windows": int(sum(np.isfinite(p.position_m[:, h]).sum() for p in predictions)),
-            "position_rmse_m": _rms([p.position_m[:, h] for p in predictions]),
-            "velocity_rmse_mps": _rms([p.velocity_mps[:, h] for p in predictions]),
-            "attitude_rmse_rad": _rms([p.attitude_rad[:, h] for p in predictions]),
+            "position_rmse_m": _of_all(p.position_m[:, h] for p in predictions),
+            "velocity_rmse_mps": _of_all(p.velocity_mps[:, h] for p in predictions),
+            "attitude_rmse_rad": _of_all(p.attitude_rad[:, h] for p in predictions),
         }
-        load = _rms([p.load_m[:, h] for p in predictions])
+        load = _of_all(p.load_m[:, h] for p in predictions)
         rows.append(row if load is None else {**row, "load_rmse_m": load})
     return {
-        "force_rmse_n": _rms([each.wrench.force for each in judged]),
-        "torque_rmse_nm": _rms([each.wrench.torque for each in judged]),
+        "force_rmse_n": _of_all(each.wrench.force for each in judged),
+        "torque_rmse_nm": _of_all(each.wrench.torque for each in judged),
         "prediction": [row for row in rows if row["windows"]],
     }
 
@@ -176,9 +173,9 @@ def _regimes(judged: Sequence[JudgedFlight]) -> list[dict[str, Any]]:
                     "by": name,
                     "low": low,
                     "high": high,
-                    "force_rmse_n": _rms([force[inside]]),
+                    "force_rmse_n": rms(force[inside]),
                     "force_mean_n": force[inside].mean(axis=0).tolist(),
-                    "torque_rmse_nm": _rms([torque[inside]]),
+                    "torque_rmse_nm": rms(torque[inside]),
                 }
             )
     return rows
