@@ -22,8 +22,8 @@ class TuneOptions(Printed):
     autopilot: str = option("default", "gains to start from, of config/autopilots, or a file")
     loops: tuple[str, ...] = option(
         (),
-        "rate, yaw_rate, tilt, velocity, position, climb, height or yaw (may be repeated)",
-        metavar="NAME",
+        "a control loop (may be repeated)",
+        choices=("rate", "yaw_rate", "tilt", "velocity", "position", "climb", "height", "yaw"),
         unset="all",
     )
     method: str = option(
@@ -56,13 +56,11 @@ def tune(options: TuneOptions) -> int:
         from quadsim.base.whole_files import write_whole
         from quadsim.lab.tune.tuning import (
             autopilot_text,
-            chosen_loops,
             load_vehicle,
             tuning_picture,
         )
         from quadsim.lab.tune.tuning import tune_loops as find_gains
 
-        chosen_loops(loops)
         scenario = load_vehicle(options.vehicle, options.sensors, options.autopilot, seed)
     begin_s = time.perf_counter()
     found = find_gains(

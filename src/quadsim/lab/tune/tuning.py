@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 
 from quadsim._version import __version__
 from quadsim.analysis.report.figures import ESTIMATE, REFERENCE, finish_panels, thin
-from quadsim.base.errors import FlightError, InputError
+from quadsim.base.errors import FlightError
 from quadsim.base.files import find
 from quadsim.base.parameters import from_mapping, load
 from quadsim.control.airframe import pack_airframe
@@ -165,18 +165,6 @@ def tuned_gains(params: AutopilotParams) -> dict[str, Any]:
     }
 
 
-def chosen_loops(names: Sequence[str]) -> tuple[str, ...]:
-    """Loops to tune, from the inside out; all for no names.
-
-    Raises:
-        InputError: a name that is none.
-    """
-    for name in names:
-        if name not in LOOPS:
-            raise InputError(f"--loops {name}: unknown; known: {', '.join(LOOPS)}")
-    return tuple(name for name in LOOPS if name in names or not names)
-
-
 def load_vehicle(vehicle: str, sensors: str, autopilot: str, seed: int) -> Scenario:
     """What is tuned, over flat ground in calm air, its motor commands as late as in a graph."""
     scenario = load_scenario(
@@ -276,7 +264,7 @@ def tune_loops(
         processes: as of :func:`quadsim.lab.campaign.batch.run_batch`.
         say: called with how it goes, a line at a time.
     """
-    names = chosen_loops(loops)
+    names = tuple(name for name in LOOPS if name in loops or not loops)
     after, cycles, notes = tune_by_relay(scenario, names, rule, say)
     shipped = load(AutopilotParams, find("autopilots", "default"))
     flights = take_off_with(scenario, seed, (after, scenario.autopilot, shipped))
