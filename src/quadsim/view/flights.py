@@ -138,64 +138,6 @@ def _plots(name: str, paths: Sequence[str], live: bool) -> rrb.Vertical:
     return rrb.Vertical(*views)
 
 
-def layout(
-    names: Sequence[str],
-    tracks: Sequence[str],
-    reach_m: float,
-    middle: tuple[float, float, float] = (0.0, 0.0, 1.0),
-    far_m: float = 10.0,
-    camera: str = "chase",
-    shown: Sequence[str] = (),
-    live: bool = False,
-) -> rrb.Blueprint:
-    """The viewer's layout.
-
-    Args:
-        names: of the vehicles; cameras follow the first.
-        middle: what the fixed camera looks at, world, m.
-        camera: one of :data:`CAMERAS`, the one that is seen first.
-        shown: paths of :data:`TABS` that have something to show; none: all.
-        live: follow the newest time, and show the last half minute of it.
-    """
-    first = names[0]
-    spaces = [
-        _space(kind, first, names, tracks, reach_m, middle, far_m)
-        for kind in sorted(CAMERAS, key=lambda kind: kind != camera)
-    ]
-    series = []
-    for name in names:
-        for title, paths in TABS.items():
-            there = [path for path in paths if not shown or path in shown]
-            if there:
-                plots = _plots(name, there, live)
-                plots.name = title if len(names) == 1 else f"{name}: {title}"
-                series.append(plots)
-    spaces += [
-        rrb.Spatial2DView(origin=f"/{first}/{path}", name=path.removeprefix(IMAGES))
-        for path in shown
-        if path.startswith(IMAGES)
-    ]
-    events = rrb.TextLogView(
-        origin="/", contents=[f"+ /{name}/events" for name in names], name="events"
-    )
-    return rrb.Blueprint(
-        rrb.Horizontal(
-            rrb.Vertical(rrb.Tabs(*spaces), events, row_shares=[5, 1]),
-            rrb.Tabs(*series),
-            column_shares=[3, 2],
-        ),
-        rrb.BlueprintPanel(state="collapsed"),
-        rrb.SelectionPanel(state="collapsed"),
-        rrb.TimePanel(
-            state="collapsed",
-            timeline=TIMELINE,
-            play_state="Following" if live else "Playing",
-        ),
-        auto_views=False,
-        auto_layout=False,
-    )
-
-
 APPLICATION = "quadsim"
 #: Series that no message states.
 _IN_LOGS_ALONE = ("innovations", "biases")
@@ -311,21 +253,43 @@ class Picture:
         self.lay_out(list(COLOURS), [group for group in groups if group not in _IN_LOGS_ALONE])
 
     def lay_out(self, tracks: Sequence[str] = (), shown: Sequence[str] = ()) -> rrb.Blueprint:
-        """Send the layout for what has been drawn, or for what is reported will be."""
-        place = self.place
-        views = self.views.values()
+        """Send the layout for what has been drawn, or for what is reported will be.
+
+        Cameras follow the first vehicle.
+        """
+        place, names, views = self.place, list(self.views), self.views.values()
+        tracks = tracks or sorted({track for view in views for track in view.tracks})
+        shown = shown or sorted({group for view in views for group in view.series.groups})
         flown = [view for view in views if view.start_W is not None]
         heights = [float(0.5 * (view.low_W[2] + view.high_W[2])) for view in flown]
-        middle_m = float(np.mean(heights or [1.0]))
-        blueprint = layout(
-            list(self.views),
-            tracks or sorted({track for view in views for track in view.tracks}),
-            max(view.reach_m for view in views),
-            (place.x_m, place.y_m, middle_m),
-            max(1.2 * (place.half_m - MARGIN_M), 6.0),
-            self.camera,
-            shown or sorted({group for view in views for group in view.series.groups}),
-            self.live,
+        middle = (place.x_m, place.y_m, float(np.mean(heights or [1.0])))
+        reach_m, far_m = max(v.reach_m for v in views), max(1.2 * (place.half_m - MARGIN_M), 6.0)
+        spaces = [
+            _space(kind, names[0], names, tracks, reach_m, middle, far_m)
+            for kind in sorted(CAMERAS, key=lambda kind: kind != self.camera)
+        ]
+        spaces += [
+            rrb.Spatial2DView(origin=f"/{names[0]}/{path}", name=path.removeprefix(IMAGES))
+            for path in shown
+            if path.startswith(IMAGES)
+        ]
+        series = []
+        for name in names:
+            for title, paths in TABS.items():
+                if there := [path for path in paths if not shown or path in shown]:
+                    series.append(_plots(name, there, self.live))
+                    series[-1].name = title if len(names) == 1 else f"{name}: {title}"
+        told = [f"+ /{name}/events" for name in names]
+        events = rrb.TextLogView(origin="/", contents=told, name="events")
+        seen = rrb.Vertical(rrb.Tabs(*spaces), events, row_shares=[5, 1])
+        play = "Following" if self.live else "Playing"
+        blueprint = rrb.Blueprint(
+            rrb.Horizontal(seen, rrb.Tabs(*series), column_shares=[3, 2]),
+            rrb.BlueprintPanel(state="collapsed"),
+            rrb.SelectionPanel(state="collapsed"),
+            rrb.TimePanel(state="collapsed", timeline=TIMELINE, play_state=play),
+            auto_views=False,
+            auto_layout=False,
         )
         self.recording.send_blueprint(blueprint)
         return blueprint
