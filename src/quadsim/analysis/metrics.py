@@ -233,16 +233,12 @@ def rms(values: Array) -> float | None:
 
 
 def normalised(values: Array, sigma: Array | None) -> Array:
-    """(K,) sums over rows (N, k) of (error / stated deviation)^2, where all k are stated.
-
-    Args:
-        sigma: (N, 9) of :class:`Errors`, of which the first k are those of the values.
-    """
+    """(K,) sums of (error / deviation)^2 over rows (N, k) whose first k deviations are stated."""
     if sigma is None:
         return np.zeros(0)
-    sigma = sigma[:, : values.shape[1]]
-    stated = (sigma > 0.0).all(axis=1)
-    return np.asarray(np.sum((values[stated] / sigma[stated]) ** 2, axis=1))
+    stated = (sigma[:, : values.shape[1]] > 0.0).all(axis=1)
+    deviation = sigma[stated, : values.shape[1]]
+    return np.asarray(np.sum((values[stated] / deviation) ** 2, axis=1))
 
 
 def score(estimate: Track, truth: Track, from_ns: int | None = None) -> Score:
