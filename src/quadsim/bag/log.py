@@ -309,11 +309,7 @@ def read_log(bag: Bag, namespace: str, with_imu: bool = False) -> FlightLog:
         ``filtered``. A truth or an estimate that is missing is empty or absent. Of a long flight
         the tracks lie on the disk (:mod:`quadsim.sim.disk_arrays`) and are read-only.
     """
-    reader = LogReader(bag, namespace, with_imu)
-    for batch in bag.batches(reader.names):
-        for full, _, rows in batch.by_topic():
-            reader.take(full, batch.log_ns[rows], batch.payloads[rows])
-    return reader.finish()
+    return read_logs(bag, [namespace], with_imu)[namespace]
 
 
 def read_logs(bag: Bag, namespaces: Sequence[str], with_imu: bool = False) -> dict[str, FlightLog]:
