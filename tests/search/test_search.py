@@ -1,5 +1,9 @@
 """The search finds what is there, says nothing of what is not, and shrinks to what matters."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import finding_shrinking
 import numpy as np
 import pytest
@@ -85,6 +89,14 @@ def test_the_wind_is_one_that_the_vehicle_holds():
     rotors = 4 * 6.09920885e-05 * np.sqrt(2.0643 * 9.81 / 4 / 8.54858e-06)
     expected = min(2.0 * 2.0643 / (rotors + 0.15), 12.0)
     assert held_wind_mps(vehicle_of("x500")) == pytest.approx(expected, rel=0.01)
+
+
+def test_the_command_flies_in_processes_of_its_own():
+    folder = Path(__file__).parent
+    words = [sys.executable, str(folder), "--class", "none", "--flights", "2", "--processes", "1"]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[0].startswith("none: 2 flights, ")
 
 
 @pytest.mark.thorough
