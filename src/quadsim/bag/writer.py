@@ -57,6 +57,15 @@ class Storage:
     split_ns: int = 0
     compression: str = "none"
 
+    def __post_init__(self) -> None:
+        """Refuse what no bag can be."""
+        if self.compression not in COMPRESSIONS:
+            raise InputError(
+                f"compression {self.compression!r}; allowed: {', '.join(COMPRESSIONS)}"
+            )
+        if self.split_bytes < 0 or self.split_ns < 0:
+            raise InputError("a bag is split by a size and a time above 0, or 0 for never")
+
 
 def need_room(folder: Path) -> None:
     """Refuse to record where the disk is full.

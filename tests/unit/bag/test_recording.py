@@ -200,6 +200,15 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
         BagWriter(tmp_path / "file" / "bag")
 
 
+@pytest.mark.parametrize(
+    ("storage", "words"),
+    [({"compression": "lzma"}, "'lzma'; allowed: none, zstd"), ({"split_bytes": -1}, "above 0")],
+)
+def test_what_no_bag_can_be_is_refused(storage, words):
+    with pytest.raises(InputError, match=words):
+        Storage(**storage)
+
+
 # ---- profiles ------------------------------------------------------------------------------------
 
 
