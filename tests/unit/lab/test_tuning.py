@@ -10,9 +10,11 @@ import yaml
 from click.testing import CliRunner
 
 from quadsim.base import surroundings
+from quadsim.base.errors import InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import leaves, load
 from quadsim.cli import main
+from quadsim.cli.tune import TuneOptions
 from quadsim.control.parameters import AutopilotParams
 from quadsim.lab.tune import step_flights, tuning
 from quadsim.lab.tune.loop_margins import (
@@ -171,3 +173,10 @@ def test_the_file_holds_every_key_and_loads(tuned):
     assert text.startswith("# Made by quadsim ")
     assert "seed 1" in text.splitlines()[0]
     assert "x500" in text.splitlines()[1]
+
+
+def test_an_unknown_loop_is_refused_and_the_command_offers_all():
+    option = TuneOptions.__dataclass_fields__["loops"].metadata["option"]
+    assert option.choices == tuning.LOOPS
+    with pytest.raises(InputError, match="'rat' unknown; known: rate, "):
+        tuning.tune_loops(load_vehicle("x500", "default", "default", 1), loops=["rat"])

@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 
 from quadsim._version import __version__
 from quadsim.analysis.report.figures import ESTIMATE, REFERENCE, finish_panels, thin
-from quadsim.base.errors import FlightError
+from quadsim.base.errors import FlightError, InputError
 from quadsim.base.files import find
 from quadsim.base.parameters import from_mapping, load
 from quadsim.control.airframe import pack_airframe
@@ -264,6 +264,9 @@ def tune_loops(
         processes: as of :func:`quadsim.lab.campaign.batch.run_batch`.
         say: called with how it goes, a line at a time.
     """
+    for name in loops:
+        if name not in LOOPS:
+            raise InputError(f"loops: {name!r} unknown; known: {', '.join(LOOPS)}")
     names = tuple(name for name in LOOPS if name in loops or not loops)
     after, cycles, notes = tune_by_relay(scenario, names, rule, say)
     shipped = load(AutopilotParams, find("autopilots", "default"))
